@@ -11,7 +11,7 @@ pub const SLOT_BITS: u32 = 14;
 /// Largest number of workers.
 pub const THREAD_COUNT_MAX: usize = 256;
 
-/// The number of the thread that replays an append-only file. It follows those of the workers.
+/// The number of the thread that replays an append-only file. It follows the numbers of the workers.
 pub const REPLAY_THREAD: usize = THREAD_COUNT_MAX;
 
 /// Largest number of threads that decode an RDB file. Their numbers follow [`REPLAY_THREAD`].

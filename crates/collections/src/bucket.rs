@@ -5,7 +5,7 @@
 //!           bits 47..3   address of the entry's block (aligned to 8)
 //!           bit 0        the entry has an expiry ("volatile")
 //!           bit 1        its value has members with an expiry
-//!           bit 2        a running snapshot needs no more of it (`snapshot.rs`)
+//!           bit 2        the running snapshot no longer needs it (`snapshot.rs`)
 //!           all zero     vacant
 //! metadata  bits 55..0   for each word the low 8 bits of the position; stale for a vacant word
 //!           bits 63..56  overflow count
@@ -70,7 +70,7 @@ pub(crate) struct Item {
 /// Bits of an address in user space, as x86-64 and aarch64 Linux map them by default.
 pub(crate) const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 8;
-/// The bit of an entry of which a running snapshot needs no more.
+/// The bit of an entry that the running snapshot no longer needs.
 const PRESERVED: u64 = 4;
 /// An address with its [`Volatility`] and [`PRESERVED`].
 const TAGGED_MASK: u64 = ADDRESS_MASK | Volatility::MASK | PRESERVED;
@@ -140,13 +140,13 @@ impl Item {
         Self { tagged_address: self.tagged_address & !Volatility::MASK | volatility.0, ..self }
     }
 
-    /// Whether a running snapshot needs no more of the entry.
+    /// Whether the running snapshot no longer needs the entry.
     #[inline]
     pub(crate) fn is_preserved(self) -> bool {
         self.tagged_address & PRESERVED != 0
     }
 
-    /// The same entry, of which a running snapshot needs no more, or may need more.
+    /// The same entry, marked as no longer needed by the running snapshot, or not.
     #[inline]
     pub(crate) fn with_preserved(self, preserved: bool) -> Self {
         let bit = if preserved { PRESERVED } else { 0 };

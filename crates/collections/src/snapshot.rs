@@ -1,14 +1,14 @@
 //! A table while a snapshot of it is taken: the walk in portions, and the entries that changes have preserved before it.
 //!
-//! The walk goes by position, and the caller records how far it is. A change of an entry that is still ahead of the walk
+//! The walk is ordered by position, and the caller records its progress. A change of an entry that is ahead of the walk
 //! calls [`Table::preserve`] before and [`Table::note_preserved`] after it: the entry is visited in its old state, and
-//! the walk will pass it over. The same goes for a new key, which the snapshot must not have.
+//! the walk will skip it. This also applies to a new key, which the snapshot must not include.
 //!
 //! Invariants:
 //! 1. Entries behind the walk, and all while there is none, are not marked as preserved: the walk removes the marks.
 //! 2. Growth and defragmentation keep the marks: they are in the words that are moved.
 //!
-//! A mark counts for a position: all keys of a position are preserved together. Several are rare.
+//! A mark applies to a position: all keys of a position are preserved together. Several keys at a position are rare.
 //!
 //! The walk removes marks under the slot's read latch. No other thread writes the words meanwhile, as there is one walk
 //! for a slot; readers ignore the mark.
@@ -45,7 +45,7 @@ impl Table {
     /// Visits the entries of one bucket's worth of positions from `from` on (below 2^24, 0 to begin), except for those
     /// that are preserved, and removes their marks. Returns the position to continue from; `None` at the end.
     ///
-    /// One thread at a time may do so.
+    /// One thread at a time may call it.
     pub fn snapshot_walk<'a>(&'a self, from: u32, mut visit: impl FnMut(Entry<'a>)) -> Option<u32> {
         if from >= Position::END || self.root.is_none() {
             return None;

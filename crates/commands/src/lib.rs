@@ -7,7 +7,7 @@
 //! | `handler` | the definition of a command, the context of a handler, and the interface that the server implements |
 //!
 //! Depends on protocol and data, but neither on threads nor on files: a handler never accesses a latch, a
-//! socket or the log. Start reading at [`command::Command`], then `string/get.rs`, then `string/set.rs`.
+//! socket or a file. Start reading at [`command::Command`], then `string/get.rs`, then `string/set.rs`.
 
 mod handler;
 pub mod table;

@@ -8,7 +8,7 @@ use commands::command::Command;
 use commands::table::COMMANDS;
 use expect_test::expect_file;
 
-/// What the table cannot tell.
+/// The text before the tables.
 const INTRODUCTION: &str = "\
 # Compatibility
 
@@ -19,7 +19,7 @@ command. *Since* is the first version of Redis or Valkey with the command.
 **Known differences** are marked where they are tested, each with its reason: `@differs` and `@ours` in
 `crates/commands/tests/dialogue` for single replies, and `tests/tcl/expected-failures.txt` for Valkey's and Redis's own test suites.
 
-**Not implemented yet**: replication and `FAILOVER`; cluster mode (`CLUSTER` answers as a server outside of a cluster does); modules.
+**Not implemented yet**: replication and `FAILOVER`; cluster mode (`CLUSTER` replies as with cluster mode disabled); modules.
 
 **Tested clients**: redis-py, go-redis, ioredis and node-redis (`tests/clients`). **Tested tools**: `valkey-cli`, `valkey-benchmark`,
 `redis-benchmark`.

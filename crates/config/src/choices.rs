@@ -57,7 +57,7 @@ choices! {
 
     /// The version of RDB files that are written.
     RdbVersion {
-        /// The oldest that holds the data: 11, or 80 if a hash has field expiries.
+        /// The oldest version that can hold the data: 11, or 80 if a hash has field expiries.
         Auto = "auto",
         /// Redis from 5.0 on, and Valkey.
         V9 = "9",

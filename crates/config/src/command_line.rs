@@ -51,7 +51,7 @@ impl fmt::Display for UsageError {
                 write!(out, "{option} is not offered by Broadloom")?;
                 match option.as_str() {
                     "--sentinel" => out.write_str(": run the sentinel that comes with Redis or Valkey"),
-                    "--test-memory" => out.write_str(": memtester and memtest86+ do it better"),
+                    "--test-memory" => out.write_str(": use memtester or memtest86+"),
                     _ => Ok(()),
                 }
             }
@@ -142,7 +142,7 @@ pub fn usage() -> &'static str {
 Usage: broadloom [/path/to/broadloom.conf] [--directive value ...] [-]
        broadloom -                    reads the configuration from standard input
        broadloom --check-config ...   checks the configuration and exits
-       broadloom --check-system       reports what this machine lacks
+       broadloom --check-system       reports problems of this machine
        broadloom -v | --version
        broadloom -h | --help
 

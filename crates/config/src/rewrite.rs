@@ -44,7 +44,7 @@ fn rewrite_text(mut text: Text, config: &Config, users: Option<&[Vec<u8>]>) -> V
     text.write()
 }
 
-/// A `user` line whose words are quoted if they would be read as others. Parentheses are not quotes: a selector remains
+/// A `user` line, with words quoted where they would otherwise be read differently. A selector in parentheses remains
 /// several words.
 fn quoted_where_needed(user: &[u8]) -> Vec<u8> {
     let written = |word: &[u8]| match split_arguments(word) {

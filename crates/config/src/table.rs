@@ -5,7 +5,7 @@
 //! and Valkey differ, the directive has the name that both accept, so that a rewritten file still starts either
 //! of them.
 //!
-//! There are two kinds of blocks. `honoured` directives have a meaning each. `inert` directives are read,
+//! There are two kinds of blocks. `honoured` directives have an effect. `inert` directives are read,
 //! checked, answered and rewritten, but change nothing, for the given reason, which is logged at start. A
 //! directive that gains a meaning moves to the honoured block and gets its doc line. An inert line ends with
 //! `refused "consequence"` if ignoring the directive would make the server unsafe: every value but the default
@@ -180,7 +180,7 @@ directives! {
         appenddirname: String = "appendonlydir".into(), checked_text(check_append_dir_name), [immutable];
         /// The beginning of the names of the append-only files.
         appendfilename: String = "appendonly.aof".into(), checked_text(check_append_file_name), [immutable];
-        /// When the append-only file is synchronised to disk: before each reply, every second, or when the system chooses.
+        /// When the append-only file is synchronised to disk: before each reply, every second, or at the system's choice.
         appendfsync: Appendfsync = Appendfsync::Everysec, ANY;
         /// Whether changes are written to an append-only file.
         appendonly: bool = false, ANY, [deny_loading];
@@ -190,7 +190,7 @@ directives! {
         auto_aof_rewrite_percentage: u32 = 100, int(0, INT_MAX);
         /// The availability zone reported to clients.
         availability_zone: String = String::new(), text();
-        /// The CPUs that threads which save may use.
+        /// The CPUs that snapshot threads may use.
         bgsave_cpulist: String = String::new(), text_or_unset(), [immutable], alias "bgsave_cpulist";
         /// Addresses to listen on.
         bind: BindAddresses = BindAddresses::default(), ANY;
@@ -251,7 +251,7 @@ directives! {
         /// Number of workers; 0: one for each core.
         io_threads: ThreadCount = ThreadCount::default(), int(0, THREAD_COUNT_MAX),
             alias "server-threads" "threads" "proactor_threads";
-        /// Microseconds to wait after each key or request that is loaded, for tests; negative: one microsecond after so many.
+        /// Microseconds to wait after each loaded key or request, for tests; negative: keys or requests for each microsecond.
         key_load_delay: i32 = 0, int(INT_MIN, INT_MAX), [hidden];
         /// Milliseconds from which the latency monitor records an event; 0: off.
         latency_monitor_threshold: u64 = 0, milliseconds(0, LONG_MAX);
@@ -324,7 +324,7 @@ directives! {
         /// The template of the process title.
         proc_title_template: String = "{title} {listen-addr} {server-mode}".into(),
             checked_text(check_title_template);
-        /// What an error does that a request of a log is answered with.
+        /// The effect of an error reply to a request of an append-only file.
         propagation_error_behavior: PropagationErrorBehavior = PropagationErrorBehavior::Ignore, ANY;
         /// Whether clients on other machines are refused while the default user has no password.
         protected_mode: bool = true, ANY;
@@ -336,7 +336,7 @@ directives! {
         rdb_save_incremental_fsync: bool = true, ANY;
         /// The version of RDB files.
         rdb_version: RdbVersion = RdbVersion::Auto, ANY;
-        /// Whether payloads of versions that are not known are refused.
+        /// Whether payloads and files of unknown versions are refused.
         rdb_version_check: RdbVersionCheck = RdbVersionCheck::Strict, ANY;
         /// Whether RDB files end with a checksum, and whether it is compared when they are loaded.
         rdbchecksum: bool = true, ANY, [immutable];
@@ -344,7 +344,7 @@ directives! {
         rdbcompression: bool = true, ANY;
         /// The password of the default user.
         requirepass: Secret = Secret::default(), text_or_unset(), [sensitive];
-        /// When the data is saved: after this time, if so many changes were made.
+        /// The save points: the data is saved after so many seconds if so many changes were made.
         save: SavePoints = SavePoints::default(), ANY;
         /// The CPUs that workers may use.
         server_cpulist: String = String::new(), checked_text_or_unset(check_cpu_list), [immutable],
@@ -371,9 +371,9 @@ directives! {
         slowlog_log_slower_than: i64 = 10_000, microseconds(-1, LONG_MAX), alias "commandlog-execution-slower-than";
         /// Maximum number of entries in the slow log.
         slowlog_max_len: u64 = 128, int(0, LONG_MAX), alias "commandlog-slow-execution-max-len";
-        /// The part of its time for which a thread that saves may use a CPU, in hundredths.
+        /// The percentage of time for which a snapshot thread may use a CPU.
         snapshot_cpu_percent: u32 = 50, int(1, 100);
-        /// Number of threads that save.
+        /// Number of threads that write a snapshot.
         snapshot_threads: u16 = 1, int(1, 64);
         /// The mark of packets sent on the server's sockets; 0: none.
         socket_mark_id: u32 = 0, int(0, UINT_MAX), [immutable];

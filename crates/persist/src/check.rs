@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use window::Window;
 
-/// What the tool may change.
+/// The changes that the tool may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Nothing.
@@ -33,15 +33,15 @@ pub enum Mode {
 pub struct Request {
     /// A manifest or an append-only file.
     pub path: PathBuf,
-    /// What may be changed.
+    /// The changes that it may make.
     pub mode: Mode,
 }
 
 impl Request {
-    /// Reads the arguments behind the program's name.
+    /// Parses the arguments after the program's name.
     ///
     /// # Errors
-    /// The text to show: the usage, or what is wrong.
+    /// The text to show: the usage, or the error.
     pub fn parse(program: &str, arguments: &[OsString]) -> Result<Request, String> {
         let usage = || {
             format!("Usage: {program} [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>")
@@ -59,8 +59,8 @@ impl Request {
     }
 }
 
-/// Checks what `request` names, and reports to `out`. `confirm` reads the answer to a question that was just printed.
-/// Returns whether everything is valid, or was made valid.
+/// Checks the file that `request` names, and reports to `out`. `confirm` reads the answer to the question just printed.
+/// Returns whether everything is valid or was repaired.
 pub fn check(
     disk: &impl Disk,
     request: &Request,
@@ -71,7 +71,7 @@ pub fn check(
     check.path(&request.path).is_ok()
 }
 
-/// The check has failed, which is reported already.
+/// The check has failed, and the reason is already reported.
 struct Failed;
 
 /// A file's result.
@@ -179,7 +179,7 @@ impl<D: Disk> Check<'_, D> {
         }
     }
 
-    /// Reads all requests. Stops at a damaged place, which is reported, or returns where to cut.
+    /// Reads all requests. Reports a damaged place and stops there, or returns the offset at which to cut.
     fn requests(
         &mut self,
         target: Target<'_>,
@@ -268,7 +268,7 @@ impl<D: Disk> Check<'_, D> {
                 "Failed to truncate AOF {name} to timestamp {seconds} to offset {cut_at} because it is not the last file."
             ));
             return Err(self.fail(
-                "To cut it all the same, remove the later files and their lines in the manifest, then repeat this check.",
+                "To cut it anyway, remove the later files and their lines in the manifest, then repeat this check.",
             ));
         }
         self.truncate(target, file, cut_at)?;
@@ -308,7 +308,7 @@ impl<D: Disk> Check<'_, D> {
         Failed
     }
 
-    /// A closed output must not stop a repair.
+    /// Ignores errors: a closed output must not stop a repair.
     fn line(&mut self, text: &str) {
         let _ = writeln!(self.out, "{text}");
     }

@@ -1,7 +1,7 @@
-//! What this crate needs of a file system. Everything else here is logic over these two traits.
+//! The file system operations that this crate needs. The rest of the crate is logic over these two traits.
 //!
-//! Names and durability are as on Linux: a synced file keeps its contents, a synced directory keeps its names. What
-//! is not synced may survive a crash in part and in any order.
+//! Names and durability are as on Linux: a synced file keeps its contents, a synced directory keeps its names.
+//! Unsynced changes may survive a crash in part and in any order.
 
 pub mod crashing;
 pub mod system;
@@ -26,7 +26,7 @@ pub trait Disk {
     /// Of the file system.
     fn create(&self, path: &Path) -> io::Result<Self::File>;
 
-    /// Gives a file another name, in place of a file that has it. One step.
+    /// Renames a file, and replaces a file of that name. Atomic.
     ///
     /// # Errors
     /// Of the file system.
@@ -65,8 +65,8 @@ pub trait DiskFile {
     /// `StorageFull` and others.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes the contents durable. After an error it is unknown what is durable, and a later success does not
-    /// include what was written before the error.
+    /// Makes the contents durable. After an error it is unknown which bytes are durable, and a later success
+    /// does not cover the bytes written before the error.
     ///
     /// # Errors
     /// Of the file system.

@@ -3,19 +3,19 @@
 //! | FROM | TO | step |
 //! |---|---|---|
 //! | - | `Closed` | [`AppendOnlyFiles::open`]: reads the manifest, moves an old single file into the directory |
-//! | `Closed` | `Appending` | [`AppendOnlyFiles::resume`]: goes on with the last increment, or creates one |
-//! | `Closed` | `Starting` | [`AppendOnlyFiles::start`]: a new history; nothing counts until its base is complete |
+//! | `Closed` | `Appending` | [`AppendOnlyFiles::resume`]: continues the last increment, or creates one |
+//! | `Closed` | `Starting` | [`AppendOnlyFiles::start`]: a new history, not in effect before its base is complete |
 //! | `Appending` | `Rewriting` | [`AppendOnlyFiles::begin_rewrite`]: a new increment from the cut on |
 //! | `Starting`, `Rewriting` | `Appending` | [`AppendOnlyFiles::finish_rewrite`] |
 //! | `Rewriting` | `Appending` | [`AppendOnlyFiles::abort_rewrite`]: both increments stay |
 //! | `Starting` | `Closed` | [`AppendOnlyFiles::abort_rewrite`] |
 //! | any | `Closed` | [`AppendOnlyFiles::close`] |
 //!
-//! A step takes effect with the rename of the manifest; each file that a manifest lists is in its durable
-//! directory before. A step that fails before the rename changes nothing. If only the sync of the directory after
+//! A step takes effect when the manifest is renamed; the names of all files that it lists are durable
+//! before. A step that fails before the rename changes nothing. If only the sync of the directory after
 //! the rename fails, the step is done, but [`AppendOnlyFiles::sync`] fails until the directory is synced, so that
-//! nothing is acknowledged that an earlier manifest would lose. If the rename itself fails, `sync` first writes the
-//! manifest of before again, since the rename may have taken effect all the same; so does `append`.
+//! no write is acknowledged that the former manifest would lose. If the rename itself fails, it may have taken effect
+//! nevertheless, so `sync` and `append` first write the former manifest again.
 //!
 //! Invariants:
 //! 1. The increment that is appended to is the last of the manifest, or, in `Starting`, not in it.
@@ -23,8 +23,8 @@
 //! 3. `synced_size` bytes of the current file are durable if the directory is synced.
 //!
 //! After a failed write no further byte is accepted before [`AppendOnlyFiles::undo_append`] or
-//! [`AppendOnlyFiles::rollback`]; after a failed sync, before `rollback`: what was not synced is then not trusted, and
-//! the caller writes it again.
+//! [`AppendOnlyFiles::rollback`]; after a failed sync, before `rollback`: unsynced bytes are then not trusted, and
+//! the caller writes them again.
 
 use crate::disk::{Disk, DiskFile, read_small};
 use crate::manifest::{BaseFormat, Manifest, ManifestError};
@@ -47,12 +47,12 @@ pub struct Layout {
 /// Why the directory can't be opened or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    /// The file system refused.
+    /// An operation of the file system failed.
     #[error("can't {action}: {source}")]
     Disk {
-        /// What was tried: a verb and a file.
+        /// The operation: a verb and a file.
         action: String,
-        /// Its answer.
+        /// The system's error.
         source: io::Error,
     },
     /// The manifest is not valid.
@@ -98,7 +98,7 @@ struct Increment<F> {
     failed: Option<Failed>,
 }
 
-/// The step that failed last, and was not made good since.
+/// The last failed operation, if no recovery has succeeded since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failed {
     Append,
@@ -126,8 +126,8 @@ impl Layout {
 }
 
 impl<D: Disk> AppendOnlyFiles<D> {
-    /// Opens the directory. An old single file of the same name is moved into it. Nothing is created if there is
-    /// neither. Leftovers of an interrupted rewrite are removed.
+    /// Opens the directory. An old single file of the same name is moved into it. If neither exists,
+    /// nothing is created. Leftovers of an interrupted rewrite are removed.
     ///
     /// # Errors
     /// An invalid manifest, a missing file, or the file system.
@@ -178,7 +178,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         self.disk.open(&path).map_err(|error| doing("open", &path, error))
     }
 
-    /// Cuts the damaged end of the last file off, before [`Self::resume`].
+    /// Cuts off the damaged end of the last file, before [`Self::resume`].
     ///
     /// # Errors
     /// Of the file system.
@@ -190,7 +190,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         file.truncate(size).and_then(|()| file.sync()).map_err(|error| doing("truncate", &path, error))
     }
 
-    /// Goes on with the last increment. The manifest must not be empty: without data to go on from, see
+    /// Continues the last increment. The manifest must not be empty; to begin without data, use
     /// [`Self::start`].
     ///
     /// # Errors
@@ -213,7 +213,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         Ok(())
     }
 
-    /// Begins a new history, of which nothing is kept before [`Self::finish_rewrite`]: the server starts without data,
+    /// Begins a new history, not in effect before [`Self::finish_rewrite`]: the server starts without data,
     /// or the append-only file is switched on while it runs. Called at the cut.
     ///
     /// # Errors
@@ -250,7 +250,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         Ok(())
     }
 
-    /// Makes all appends durable. In `Starting` that is a matter of the file only: they can be recovered once
+    /// Makes all appends durable. In `Starting` only the file is synced: the appends can be recovered once
     /// [`Self::finish_rewrite`] has succeeded.
     ///
     /// # Errors
@@ -272,7 +272,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         self.current.as_ref().map_or((0, 0), |current| (current.size, current.synced_size))
     }
 
-    /// Cuts the current increment back to what is durable, after a failure, and accepts appends again. Returns how many
+    /// Cuts the current increment to its durable size, after a failure, and accepts appends again. Returns how many
     /// appended bytes were cut off; the caller appends them again, or begins a rewrite if it no longer has them.
     ///
     /// # Errors
@@ -304,7 +304,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         Ok(())
     }
 
-    /// The size of the files to load, in bytes. Files that can't be opened count as empty.
+    /// The size of the files to load, in bytes. Files that cannot be opened count as empty.
     #[must_use]
     pub fn total_size(&self) -> u64 {
         let size_of = |name: &[u8]| {
@@ -344,10 +344,10 @@ impl<D: Disk> AppendOnlyFiles<D> {
         self.disk.rename(&path, &self.base_path()).map_err(|error| doing("rename", &path, error))
     }
 
-    /// Begins a rewrite at the cut: what is appended from now on belongs to a new increment.
+    /// Begins a rewrite at the cut: later appends belong to a new increment.
     ///
     /// # Errors
-    /// Of the file system; then the former increment goes on, and there is no rewrite.
+    /// Of the file system; then the former increment is continued, and there is no rewrite.
     pub fn begin_rewrite(&mut self) -> Result<(), FilesError> {
         assert_eq!(self.state, State::Appending, "one rewrite at a time");
         // Invariant 2.
@@ -368,7 +368,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// Ends a rewrite: the base is complete. The files before the cut become history, see [`Self::remove_history`].
     ///
     /// # Errors
-    /// Of the file system; then the rewrite goes on. The base is lost: another one is written, or the rewrite aborted.
+    /// Of the file system; then the rewrite goes on. The base is lost: the caller writes another or aborts.
     pub fn finish_rewrite(&mut self, mut base: D::File, format: BaseFormat) -> Result<(), FilesError> {
         assert!(matches!(self.state, State::Starting | State::Rewriting), "no rewrite to finish");
         let temporary = self.layout.path(&self.layout.temporary(".base"));
@@ -409,7 +409,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// Removes the files of the history, and then their lines.
     ///
     /// # Errors
-    /// Of the file system; to be repeated later.
+    /// Of the file system; the caller repeats the call later.
     pub fn remove_history(&mut self) -> Result<(), FilesError> {
         if self.manifest.history.is_empty() {
             return Ok(());
@@ -478,9 +478,9 @@ impl<D: Disk> AppendOnlyFiles<D> {
         Ok(())
     }
 
-    /// Puts a manifest in effect. An error means that the former one is.
+    /// Puts a manifest in effect. After an error the former manifest is in effect.
     fn persist(&mut self, manifest: Manifest) -> Result<(), FilesError> {
-        // The new files that the manifest lists.
+        // The names of the new files that the manifest lists.
         self.sync_directory()?;
         let temporary = self.layout.path(&self.layout.temporary(".manifest"));
         let mut file = self.disk.create(&temporary).map_err(|error| doing("create", &temporary, error))?;
@@ -498,7 +498,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     }
 
     /// Moves the single file of versions before the directory into it, as its base. The manifest is written first:
-    /// after a crash in between, it lists the stem as its only file, which is still outside.
+    /// after a crash in between, its only file is the stem, which is still outside of the directory.
     fn adopt_single_file(&mut self) -> Result<(), FilesError> {
         let outside = self.layout.parent.join(OsStr::from_bytes(&self.layout.stem));
         if exists(self.disk.open(&outside)).map_err(|error| doing("open", &outside, error))?.is_none() {
@@ -522,7 +522,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         self.sync_directory()
     }
 
-    /// Removes what an interrupted step has left. Failures do not matter: such files are overwritten.
+    /// Removes leftovers of an interrupted step. Errors are ignored: such files are overwritten.
     fn remove_temporary(&self) {
         for suffix in [".base", ".requests", ".incr", ".manifest"] {
             let _ = self.disk.remove(&self.layout.path(&self.layout.temporary(suffix)));

@@ -1,8 +1,8 @@
 //! The manifest of the append-only directory: which files make up the data, in which order. Redis 7's format.
 //!
 //! One line a file: `file NAME seq NUMBER type b|i|h`, with NAME quoted as in a configuration file where it has
-//! bytes that need it. The order when written is: base, history, increments. Pairs of unknown keys are skipped,
-//! and lines that start with `#`.
+//! bytes that need it. The order when written is: base, history, increments. Pairs with unknown keys are
+//! skipped, as are lines that start with `#`.
 //!
 //! Invariants: at most one base; increments have ascending numbers; a name has no `/`.
 
@@ -51,7 +51,7 @@ pub struct Manifest {
 /// Why a manifest is refused, in the words of Redis and Valkey.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestError {
-    /// What is wrong.
+    /// The reason.
     pub reason: &'static str,
     /// The number of the line, from 1, and the line, if the fault is in its contents.
     pub line: Option<(usize, Vec<u8>)>,

@@ -1,4 +1,4 @@
-//! Reading an append-only file: requests in RESP, annotations, and where a damaged file is still valid.
+//! Reading an append-only file: requests in RESP, annotations, and the valid part of a damaged file.
 //!
 //! The caller passes bytes from [`Reader::offset`] on, as many as it has. Nothing is copied. Transactions are tracked:
 //! a file that ends inside of one is valid up to its `MULTI` only.
@@ -28,7 +28,7 @@ pub fn timestamp_annotation(unix_seconds: i64) -> Vec<u8> {
     format!("#TS:{unix_seconds}\r\n").into_bytes()
 }
 
-/// What a file has next. Ranges refer to the passed bytes.
+/// The next item of a file. Ranges refer to the passed bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// A request; its arguments are in [`Reader::arguments`].
@@ -39,16 +39,16 @@ pub enum Item {
     Incomplete(u64),
 }
 
-/// A place that is not valid, at `offset` in the file.
+/// An invalid place, at `offset` in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatError {
     /// The first byte of the invalid line or argument.
     pub offset: u64,
-    /// What is wrong.
+    /// The reason.
     pub reason: FormatReason,
 }
 
-/// What is wrong with a file.
+/// The reason why a file is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormatReason {
     /// Neither a request nor an annotation starts here.
@@ -57,12 +57,12 @@ pub enum FormatReason {
     Prefix {
         /// `*` or `$`.
         expected: char,
-        /// The byte that is there.
+        /// The byte found.
         got: u8,
     },
     /// A line or argument does not end with CR LF.
     LineEnd([u8; 2]),
-    /// A number of arguments below 1, or a size below 0, or too much.
+    /// A number of arguments below 1, a size below 0, or either above its maximum.
     Length(i64),
     /// A `MULTI` inside of a transaction.
     UnexpectedMulti,
@@ -105,7 +105,7 @@ impl Reader {
         self.multi_at.is_some()
     }
 
-    /// Up to here the file is valid: the next item's offset, or that of the unfinished transaction.
+    /// The offset up to which the file is valid: that of the next item, or of the unfinished transaction.
     #[must_use]
     pub fn valid_up_to(&self) -> u64 {
         self.multi_at.unwrap_or(self.offset)
@@ -117,7 +117,7 @@ impl Reader {
         &self.arguments
     }
 
-    /// Reads the item at the start of `bytes`, and moves behind it if it is complete: the next bytes to pass start at the
+    /// Reads the item at the start of `bytes`, and moves past it if it is complete: the next bytes to pass start at the
     /// new offset.
     ///
     /// # Errors
@@ -240,16 +240,16 @@ fn decimal(digits: &[u8]) -> Option<i64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// What the server does with a file that does not end with a complete request outside of a transaction.
+/// The server's policy for a file that does not end with a complete request outside of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadPolicy {
-    /// `aof-load-truncated`: cuts an incomplete end off.
+    /// `aof-load-truncated`: cuts off an incomplete end.
     pub load_truncated: bool,
-    /// `aof-load-corrupt-tail-max-size`: cuts an invalid end off that is shorter than this.
+    /// `aof-load-corrupt-tail-max-size`: cuts off an invalid end that is shorter than this.
     pub corrupt_tail_size_max: u64,
 }
 
-/// The answer to a damaged file.
+/// The decision about a damaged file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// The file is loaded, and cut at this offset.

@@ -1,4 +1,4 @@
-//! A snapshot's file: written under a temporary name, then renamed, so that there is never a part of one under its name.
+//! A snapshot's file: written under a temporary name, then renamed, so that its name never refers to a partial file.
 //!
 //! | from | to | by |
 //! |---|---|---|
@@ -7,8 +7,8 @@
 //! | complete | published | [`SnapshotFile::publish`]: rename, sync of the directory |
 //! | writing, complete | - | drop: the temporary file is removed |
 //!
-//! An error of any step leaves the former file under its name, unless only the sync of the directory failed: then the new
-//! one is there, and a crash may bring the former one back.
+//! After an error of any step the name refers to the former file. If only the sync of the directory failed, it refers to
+//! the new file, and a crash may restore the former one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ impl<D: Disk> SnapshotFile<D> {
     /// Writes at the end.
     ///
     /// # Errors
-    /// Of the file system; then the file is of no use.
+    /// Of the file system; then the file must not be used any more.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some(checksum) = &mut self.checksum {
             checksum.update(bytes);
@@ -96,7 +96,7 @@ impl<D: Disk> SnapshotFile<D> {
         self.file.sync()
     }
 
-    /// Gives the complete file its name, in place of a file that has it.
+    /// Gives the complete file its name, and replaces a file of that name.
     ///
     /// # Errors
     /// Of the file system.
@@ -108,7 +108,7 @@ impl<D: Disk> SnapshotFile<D> {
         self.disk.sync_directory(path.parent().unwrap_or(Path::new("")))
     }
 
-    /// Leaves the complete file under its temporary name, to the caller.
+    /// Leaves the complete file to the caller, under its temporary name.
     pub fn leave(mut self) {
         self.temporary = None;
     }

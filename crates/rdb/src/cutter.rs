@@ -1,7 +1,7 @@
 //! A file as a sequence of events: what precedes the keys, then one record a key.
 //!
-//! The cutter does not decode values, it finds where they end; so one thread cuts while others decode. It owns no
-//! bytes: the caller keeps a buffer, passes what it has, and drops what was cut.
+//! The cutter does not decode values but finds their ends, so one thread can cut while others decode. It owns no
+//! bytes: the caller keeps a buffer, passes its contents, and drops the bytes that were cut.
 
 use std::borrow::Cow;
 
@@ -51,7 +51,7 @@ pub struct Record<'a> {
     pub offset: u64,
 }
 
-/// What a file says.
+/// An item of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// The version.
@@ -82,7 +82,7 @@ pub enum Event<'a> {
     Key(Record<'a>),
     /// The end.
     End {
-        /// Whether there was a checksum, which was right.
+        /// Whether the checksum was compared; it was right.
         is_checked: bool,
     },
 }
@@ -120,7 +120,7 @@ pub struct Cutter {
 enum State {
     Header,
     Body,
-    /// Within a value or the fields of a module; `skip` has the way so far.
+    /// Within a value or the fields of a module; `skip` has the progress.
     Value,
     Done,
 }
@@ -149,13 +149,13 @@ impl Cutter {
         }
     }
 
-    /// The cutter, which also takes versions that are not known: their types may be.
+    /// Returns the cutter, which then also accepts unknown versions: their types may be known.
     #[must_use]
     pub fn taking_any_version(self) -> Self {
         Self { takes_any_version: true, ..self }
     }
 
-    /// The file's version; before the header some version.
+    /// The file's version. Not meaningful before the header is cut.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
@@ -168,7 +168,7 @@ impl Cutter {
     }
 
     /// Cuts the next event off `input`, which continues where the last one ended. Returns `None` if `input` has only
-    /// a part of it: call again with the same bytes and more behind them. Call it no more after the end.
+    /// a part of it: call again with the same bytes and more after them. Must not be called after the end.
     ///
     /// # Errors
     ///
@@ -284,7 +284,7 @@ impl Cutter {
         }))
     }
 
-    /// Passes over the value at the input's position, from where the last call stopped.
+    /// Skips the value at the input's position, from the place where the last call stopped.
     fn skip_value<'a>(
         &mut self,
         all: &'a [u8],
@@ -335,7 +335,7 @@ fn slot_import<'a>(input: &mut Input<'a>) -> Result<Event<'a>, Error> {
     Ok(Event::Slot)
 }
 
-/// Passes over classes of metadata, each with its name and tagged fields.
+/// Skips classes of metadata, each with its name and tagged fields.
 fn skip_key_metadata(input: &mut Input<'_>) -> Result<(), Error> {
     for _ in 0..input.len()? {
         input.take(4)?;

@@ -1,4 +1,4 @@
-//! The bytes of a value become a value in the caller's heap.
+//! Decodes the bytes of a value, in the caller's heap.
 
 mod collection;
 mod stream;
@@ -14,7 +14,7 @@ use crate::error::{Error, Fault};
 use crate::input::{Input, Text};
 use crate::value_type::ValueType;
 
-/// The limits that decide how values are kept, and which encoding clients see.
+/// The limits that determine the storage form of values, and the encoding that clients see.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Of lists.
@@ -34,7 +34,7 @@ pub struct Limits {
 pub struct DecodeContext<'a> {
     /// Where they are built.
     pub home: AllocContext<'a>,
-    /// What decides their encodings.
+    /// The limits that determine their encodings.
     pub limits: Limits,
     /// Fields of hashes with an expiry before this Unix time in milliseconds are left out.
     pub drop_fields_before: Option<i64>,

@@ -18,12 +18,12 @@ pub struct Payload<'a> {
     pub value: &'a [u8],
 }
 
-/// What is checked of a payload.
+/// The checks of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PayloadChecks {
     /// The checksum is right.
     pub checksum: bool,
-    /// The version is known. Otherwise types are taken for those of the nearest known version.
+    /// The version is known. Otherwise types are read as those of the nearest known version.
     pub version: bool,
 }
 
@@ -32,7 +32,7 @@ impl PayloadChecks {
     pub const ALL: Self = Self { checksum: true, version: true };
 }
 
-/// Why bytes are no payload.
+/// Why bytes are not a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
     /// They are too short, of a version that is not known, or their checksum is wrong.

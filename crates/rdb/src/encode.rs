@@ -1,6 +1,6 @@
-//! Values become bytes.
+//! Encodes values as bytes.
 //!
-//! A collection is written in the form in which servers keep it: what clients see as `listpack` or `intset` as that,
+//! A collection is written in the form that Redis stores: one that clients see as `listpack` or `intset` in that form,
 //! others element by element, in pieces, so that the caller need not hold a latch for a whole value.
 
 mod small;
@@ -42,7 +42,7 @@ enum Times {
     Since(i64),
 }
 
-/// How far a value is written.
+/// The progress of writing a value.
 #[derive(Debug)]
 pub struct Pieces(Stage);
 
@@ -65,7 +65,7 @@ enum Stage {
 /// Elements of a sorted set in a piece.
 const PIECE_LEN: usize = 256;
 
-/// How a value is written.
+/// The form in which a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     String,
@@ -290,7 +290,7 @@ impl Encoder {
         next.map_or(Stage::Done, |from| Stage::Fields { from })
     }
 
-    /// From the highest score down, as servers that insert one by one load that fastest.
+    /// From the highest score down: Redis inserts one by one, and loads this order fastest.
     fn scores(&mut self, set: &SortedSet, left: usize, out: &mut Vec<u8>) -> Stage {
         let Some(start) = left.checked_sub(1) else { return Stage::Done };
         for (member, score) in set.range_backward(start, PIECE_LEN) {

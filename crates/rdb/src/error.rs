@@ -9,11 +9,11 @@ pub struct Error {
     pub fault: Fault,
     /// Its position, in bytes from the beginning of the input.
     pub offset: u64,
-    /// The key of the value that has it, where it is known.
+    /// The key of the faulty value, if it is known.
     pub key: Option<Box<[u8]>>,
 }
 
-/// What is wrong with the input.
+/// A fault of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The input ends within an item.
@@ -55,7 +55,7 @@ pub enum Fault {
     /// An expiry is out of range.
     #[error("invalid expiry")]
     Expiry,
-    /// A member or field is there twice.
+    /// A member or field occurs twice.
     #[error("duplicate member")]
     Duplicate,
     /// The entries of a stream contradict each other or its lengths.

@@ -1,6 +1,6 @@
 //! A file's bytes around its values: the header, properties, databases, the heads of records and the end.
 //!
-//! The caller puts them in order: [`Encoder::write_header`], properties, then for each run of keys of one database
+//! The caller writes them in order: [`Encoder::write_header`], properties, then for each run of keys of one database
 //! [`write_select`] and its records, and [`write_end`]. A database may come several times.
 
 use collections::{AllocContext, ValueRef};
@@ -9,7 +9,7 @@ use crate::cutter::{AUX, END, EXPIRY_MS, FREQUENCY, FUNCTION, IDLE, RESIZE, SELE
 use crate::encode::{ElementForm, Encoder, FieldExpiriesLost};
 use crate::output::write_len;
 
-/// What a record says about a key besides its value.
+/// The attributes of a key in its record, besides the value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordHead {
     /// When it expires, Unix time in milliseconds.
@@ -124,7 +124,7 @@ pub fn write_resize(key_count: u64, volatile_count: u64, out: &mut Vec<u8>) {
     write_len(volatile_count, out);
 }
 
-/// The byte that ends a file; the checksum of all bytes up to and with it follows, 0 for none.
+/// The byte that ends a file; the checksum of all bytes up to and including it follows, 0 for none.
 pub fn write_end(out: &mut Vec<u8>) {
     out.push(END);
 }

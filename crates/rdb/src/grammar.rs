@@ -12,9 +12,9 @@ enum Item {
     Len,
     Text,
     Fixed(usize),
-    /// A score as text: its length in a byte, of which values above 252 stand for themselves.
+    /// A score as text: its length in a byte, of which values above 252 mean NaN and the infinities.
     TextScore,
-    /// A count, and so many times these items.
+    /// A count, then these items repeated so many times.
     Repeat(&'static [Item]),
     /// Tagged items of a module up to an end mark.
     Module,
@@ -111,10 +111,10 @@ fn grammar(value_type: ValueType) -> Grammar {
     }
 }
 
-/// The way through a value up to a position.
+/// The progress through a value.
 #[derive(Debug, Default)]
 pub(crate) struct Skip {
-    /// Bytes of the value that are passed.
+    /// Bytes of the value that are skipped.
     at: usize,
     stack: Vec<Frame>,
 }
@@ -145,7 +145,7 @@ impl Skip {
         self.stack.push(Frame { items, next: 0, left: 1 });
     }
 
-    /// Continues in `bytes`, which begin with the value and are those of the last call with more behind them.
+    /// Continues in `bytes`, which begin with the value: the bytes of the last call, and more after them.
     /// Returns the value's size.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ fn skip_text_score(input: &mut Input<'_>) -> Result<(), Error> {
     }
 }
 
-/// Passes over a tagged field. Returns whether it was one, and not the end mark.
+/// Skips a tagged field. Returns false at the end mark.
 pub(crate) fn skip_module_field(input: &mut Input<'_>) -> Result<bool, Error> {
     let before = *input;
     match input.len()? {

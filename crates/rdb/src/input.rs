@@ -144,7 +144,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Passes over a string.
+    /// Skips a string.
     #[inline]
     pub(crate) fn skip_text(&mut self) -> Result<(), Error> {
         let before = *self;

@@ -6,9 +6,9 @@
 //! Invariants
 //! 1. Input is not trusted: every length, count and encoding is validated. A fault is an [`Error`] with its
 //!    offset, never a panic.
-//! 2. No memory is reserved because a length in the input asks for it: memory is bounded by a multiple of the
-//!    bytes that are there.
-//! 3. A prefix of a valid file is never taken for a fault: the [`Cutter`] asks for more bytes.
+//! 2. No length in the input reserves memory by itself: memory is bounded by a multiple of the
+//!    bytes present.
+//! 3. A prefix of a valid file is never a fault: the [`Cutter`] requests more bytes.
 //!
 //! Start reading at [`Cutter`] (a file becomes a sequence of records), then [`decode`] (a record's bytes become a
 //! value) and [`Encoder`] (a value becomes bytes).

@@ -1,7 +1,7 @@
 //! Listpacks: a sequence of strings and integers in one piece of memory.
 //!
-//! Size in 4 bytes, number of elements in 2 (65535: more), the elements, 255. Each element ends with the size of
-//! what precedes it there, seven bits a byte, so that it can be read backwards.
+//! Size in 4 bytes, number of elements in 2 (65535: more), the elements, 255. Each element ends with its size
+//! without that suffix, seven bits a byte, so that it can be read backwards.
 
 use collections::Item;
 
@@ -61,7 +61,7 @@ fn open(bytes: &[u8]) -> Option<Listpack<'_>> {
     (count == COUNT_MAX || count == found).then_some(Listpack { elements, count: found })
 }
 
-/// The first element, and what follows it.
+/// The first element, and the bytes after it.
 #[inline]
 fn read(bytes: &[u8]) -> Option<(Item<'_>, &[u8])> {
     let (&first, rest) = bytes.split_first()?;

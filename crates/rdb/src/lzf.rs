@@ -14,7 +14,7 @@ const DISTANCE_MAX: usize = 8192;
 /// Bits of the index of positions.
 const INDEX_BITS: u32 = 13;
 
-/// Appends what `packed` unpacks to. Returns whether it was valid and of this length.
+/// Unpacks `packed` to the end of `out`. Returns whether it was valid and unpacked to `len` bytes.
 #[must_use]
 pub fn unpack(packed: &[u8], len: usize, out: &mut Vec<u8>) -> bool {
     // Three bytes make at most `COPY_MAX`: a false length reserves no memory.

@@ -48,7 +48,7 @@ pub enum ValueType {
     HashWithTimes,
     /// A hash whose fields have absolute expiries before them (Redis 7.4 before its release).
     HashAbsolute,
-    /// A hash as a listpack of fields, values and absolute expiries (the same).
+    /// A hash as a listpack of fields, values and absolute expiries (Redis 7.4 before its release).
     HashListpackAbsolute,
     /// A hash whose fields have expiries relative to the earliest one (Redis).
     HashRelative,
@@ -76,7 +76,7 @@ impl ValueType {
     ///
     /// # Errors
     ///
-    /// There is none in this family that could be read.
+    /// This family has no readable type with this number.
     pub fn of_byte(byte: u8, family: Family) -> Result<Self, Fault> {
         Ok(match (byte, family) {
             (0, _) => Self::String,

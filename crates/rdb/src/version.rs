@@ -55,7 +55,7 @@ impl Version {
         }
     }
 
-    /// As [`Self::of_number`], but a version that is not known is taken for one of the family whose range has it.
+    /// As [`Self::of_number`], but accepts unknown versions, and assigns them to a family by their range.
     ///
     /// # Errors
     ///
@@ -65,11 +65,11 @@ impl Version {
         if number == 0 { Err(Fault::Version(0)) } else { Ok(Self { family, number }) }
     }
 
-    /// The version that a file's header names. `takes_any`: also one that is not known.
+    /// The version that a file's header names. `takes_any`: an unknown version is accepted, too.
     ///
     /// # Errors
     ///
-    /// It is none, or a version that is not known.
+    /// The header is invalid, or its version is unknown.
     pub fn of_header(header: [u8; HEADER_SIZE], takes_any: bool) -> Result<Self, Fault> {
         let (family, digits) = match header {
             [b'R', b'E', b'D', b'I', b'S', ref digits @ ..] => (Family::Redis, digits.as_slice()),

@@ -1,7 +1,7 @@
 //! Ziplists, the predecessors of listpacks (up to Redis 6.2). Only read.
 //!
 //! Size and offset of the last element in 4 bytes each, number of elements in 2 (65535: more), the elements, 255.
-//! Each element begins with the size of the one before.
+//! Each element begins with the size of the element before it.
 
 use collections::Item;
 

@@ -80,7 +80,7 @@ impl Token {
         (self.place() & ERRAND_PLACE != 0).then_some(self.place() & !ERRAND_PLACE)
     }
 
-    /// The token of a connection that is on its way to a worker, and has no index there yet.
+    /// The token of a connection that is being moved to a worker, and has no index there yet.
     #[must_use]
     pub fn underway(thread: usize) -> Self {
         Self::new(thread, 0, 0)
@@ -119,7 +119,7 @@ pub struct Connection {
     pub is_quiet: bool,
     /// Replies that are not passed to the reactor yet.
     pub out: Vec<u8>,
-    /// Whether its output waits until the changes that it shows are durable.
+    /// Whether its output is held until the changes that it shows are durable.
     pub awaits_disk: bool,
     /// Shared reply buffers that belong between the bytes of `out`, in order.
     pub lent: LentTexts,
@@ -135,7 +135,7 @@ pub struct Connection {
     pub tries: Tries,
     /// Its entry in the queues of its awaited keys; in no queue if it waits for something else.
     pub waiter: Option<Arc<Waiter>>,
-    /// How its wait is to end if the writer that is serving it does not end it.
+    /// How its wait ends if the writer that is serving it does not end it.
     pub end_asked: Option<UnblockReply>,
     /// When its wait times out.
     pub deadline: Option<Uptime>,
@@ -151,20 +151,20 @@ pub struct Connection {
     pub script_latches: ScriptLatches,
     /// The state that other threads can read.
     pub record: Arc<ClientRecord>,
-    /// Since when its pending output has been over the soft limit.
+    /// The time since which its pending output has exceeded the soft limit.
     pub soft_limit_since: Option<Uptime>,
     /// Commands run since the last check of all connections.
     pub recent_commands: u64,
-    /// The stamp from which on it is subscribed in this worker, if it came from another one.
+    /// The stamp from which it is subscribed in this worker, if it was moved here.
     pub subscribed_since: u64,
-    /// A congested worker that its requests have sent to: requests that may send more wait for the end of
+    /// A congested worker to which its requests have sent mail: requests that may send more wait for the end of
     /// the congestion.
     pub overran: Option<usize>,
     /// The other workers' turns that its command waits for.
     pub turns: Turns,
     /// Whether the peer will send no more.
     pub at_eof: bool,
-    /// Whether it is being closed: nothing is executed any more.
+    /// Whether it is being closed: no further request is executed.
     pub closing: bool,
     /// The worker that it is being moved to.
     pub moving_to: Option<usize>,
@@ -301,7 +301,7 @@ impl Connection {
             && !self.session.flags.intersects(SessionFlags::MONITOR | SessionFlags::LISTENING)
     }
 
-    /// Returns the unexecuted rest of the query buffer that was taken out. Nothing arrives in the meantime.
+    /// Returns the unexecuted rest of the query buffer that was taken out. No input arrives meanwhile.
     pub fn take_query_back(&mut self, mut query: QueryBuffer, done: usize) {
         debug_assert!(self.query.is_empty());
         query.consume(done);

@@ -60,9 +60,9 @@ pub use special_modes::TURNS_TIME_MAX;
 /// Runs the requests of one thread's connections.
 pub struct Executor {
     shared: &'static Shared,
-    /// The modes of the server, as they concern these requests.
+    /// The modes of the server that apply to these requests.
     flags: &'static GlobalFlags,
-    /// Whether the requests are those of an append-only file, which were executed before.
+    /// Whether the requests come from an append-only file, and were executed before.
     is_replay: bool,
     thread: usize,
     statistics: &'static WorkerStatistics,
@@ -83,7 +83,7 @@ pub struct Executor {
     serve_context: ServeContext,
 }
 
-/// A request on its way through the executor.
+/// A request in the executor.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     found: Found,
@@ -125,7 +125,7 @@ enum Step {
     Stop,
     /// Executed in part: it continues in the next turn, and is the first of the remaining requests.
     Unfinished,
-    /// Must wait for its keys. Must be run again with them latched for writing, to be added to their queues.
+    /// Must wait for its keys: run it again with the keys latched for writing, to add it to their queues.
     ForWriting,
     /// A script that must be run again, with the latches that the connection has noted.
     OtherLatches,
@@ -383,7 +383,7 @@ impl Executor {
             return step;
         }
         self.latching.mode.touch = !connection.session.flags.contains(SessionFlags::NO_TOUCH);
-        // A request with held latches was here before and waited for another latch.
+        // A request with held latches has passed these checks before, and has waited for a latch.
         if self.latching.holds_nothing() {
             if self.shared.hub.is_congested() && self.must_await_delivery(connection, command, args) {
                 return self.wait_for_congestion(connection);
@@ -395,7 +395,7 @@ impl Executor {
             {
                 return step;
             }
-            // Applies to every command: no reader sees memory use above the limit.
+            // Applies to every command, so that no client observes memory use above the limit.
             if self.settings.config.maxmemory > 0 {
                 self.statistics.in_hand_bytes.set(connection.passing_output_bytes());
                 let needs_memory = special_modes::needs_memory(command, connection);
@@ -427,7 +427,7 @@ impl Executor {
         let asked = Asked { found, args, keys, size: plan.requests.size() };
         loop {
             if command.access != Access::None {
-                // The handler denies what needs keys that are not among the arguments.
+                // The handler denies access to keys that are not among the arguments.
                 let reaches = !is_restricted || self.may_reach(connection, found, args);
                 let access =
                     if reaches { command.access.of_request(args) } else { command.access.of_own_keys() };
@@ -531,7 +531,7 @@ impl Executor {
             self.statistics.ran(found.id, 1, ns);
             self.statistics.commands_processed.add(1);
         }
-        // The effects of CONFIG SET, CLIENT TRACKING and ACL SETUSER hold for the next request already.
+        // CONFIG SET, CLIENT TRACKING and ACL SETUSER must take effect before the next request.
         self.follow_config();
         self.follow_users(&mut connection.session);
         self.account_changes(connection);
@@ -556,7 +556,7 @@ impl Executor {
         if connection.session.tracking.is_some() {
             special_modes::end_caching(connection, found);
         }
-        // Replies of commands that begin or end a subscription are messages: `CLIENT REPLY` does not swallow them.
+        // Replies of commands that begin or end a subscription are messages: `CLIENT REPLY` does not suppress them.
         let is_message = found.command.flags.contains(Flags::PUSH_REPLY);
         self.finish_special(connection, if is_message { connection.out.len() } else { mark })
     }

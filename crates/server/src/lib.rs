@@ -8,16 +8,16 @@
 //! | `worker` | a worker: the event loop, its connections, timers and output |
 //! | `executor` | from input bytes to reply bytes |
 //! | `admin` | the server as commands see it: `INFO`, `CLIENT`, `CONFIG`, `MEMORY`, `SHUTDOWN` |
-//! | `persistence` | the data on disk: files become data, changes go to the append-only file |
+//! | `persistence` | the data on disk: loads files, and writes changes to the append-only file |
 //! | `shared` | the state that all workers share |
 //! | `pubsub` | published messages, keyspace events and invalidations |
 //! | `mail` | messages between workers, and their addresses |
 //! | `connection` | a connection, its buffers, its client record, and the listeners |
 //! | `monitoring` | counters, latency events, command logs, `MONITOR` |
-//! | `persistence` | the data on disk |
+//! | `snapshot` | snapshots: writes the data of one instant to a file while clients are served |
 //! | `scripts`, `script_runs` | scripts and functions: what workers share, and how a worker runs them |
-//! | `snapshot` | snapshots: the data of one instant becomes a file, while clients go on |
-//! | `process`, `logging` | the process, and its log |
+//! | `logging` | the log |
+//! | `process` | the process: its identity, limits and supervisor |
 //!
 //! Start reading at `startup/start.rs`, then `worker.rs`, then `executor.rs`.
 

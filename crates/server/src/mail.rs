@@ -36,7 +36,7 @@ pub enum Mail {
     Kill(Token, u64),
     /// This client is served: its wait is over, and this is its reply.
     Served(Token, u64, Vec<u8>, Lsn),
-    /// This client was served in vain while its wait was to end: it is over.
+    /// Serving this client failed while its wait was being ended: the wait has ended.
     Missed(Token, u64),
     /// This client's wait is over by `CLIENT UNBLOCK`.
     Unblock(Token, u64, UnblockReply),
@@ -68,11 +68,11 @@ pub enum Mail {
     Broadcast(Arc<Broadcast>),
     /// All connections must drop their caches.
     InvalidatedAll,
-    /// More of the write log is durable: replies that waited for it may leave.
+    /// More of the write log is durable: replies that waited for it can be sent.
     Durable,
     /// Mail that was already handled.
     Nothing,
-    /// The number of workers changed: this one may have to end, or not to, and its scheduling may change.
+    /// The number of workers changed: whether this worker must end may change, and so may its scheduling.
     ThreadCountChanged,
     /// The server ends: send the remaining output, and end.
     Stop,
@@ -96,7 +96,7 @@ pub struct WorkerHandle {
     waker: RwLock<Option<Waker>>,
     /// Connections served here now; written by the worker of the handle.
     pub connection_count: ThreadCounter,
-    /// Connections on their way here.
+    /// Connections announced to this worker that have not arrived.
     expected: AtomicU64,
     /// Whether no connection may be sent here.
     closed: AtomicBool,
@@ -201,7 +201,7 @@ impl Workers {
             Mail::Accepted(..) | Mail::Moved(_) => {}
             // The connection is closed, or has been removed from the registry, where its next worker notices that.
             Mail::Kill(..) => {}
-            // No session of that worker waits for a latch, or for turns.
+            // No session of the ended worker waits for a latch or for turns.
             Mail::Resume(_) | Mail::BarrierAck(..) => {}
             // Its sender looks up the connection again, see `Hub::forward`.
             Mail::Invalidated(_) => {}

@@ -1,4 +1,4 @@
-//! The state shared by all workers of the server. Made once, never freed: references to it are `'static`.
+//! The state shared by all workers of the server. Created once and never freed: references to it are `'static`.
 //!
 //! Each part has a file of its own, with the functions that concern it.
 
@@ -57,7 +57,7 @@ pub struct Shared {
     pub modes: Modes,
     /// The worker handles.
     pub workers: &'static Workers,
-    /// The workers as a whole.
+    /// The pool of workers.
     pub pool: WorkerPool,
     /// The client records.
     pub clients: Registry,
@@ -67,15 +67,15 @@ pub struct Shared {
     pub certificates: Certificates,
     /// Subscriptions of all workers.
     pub hub: &'static Hub,
-    /// Records of what the server does.
+    /// Statistics, logs of commands and latencies.
     pub monitoring: Monitoring,
     /// The memory of the process.
     pub memory: Memory,
     /// The state of loading.
     pub loading: Loading,
-    /// Saving the data.
+    /// Snapshots of the data.
     pub snapshots: Snapshots,
-    /// What is kept on disk.
+    /// The append-only file.
     pub persistence: Persistence,
     /// Connections to the targets of `MIGRATE`.
     pub migration_sockets: MigrationSockets,
@@ -86,7 +86,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Makes the shared state. It is never freed.
+    /// Creates the shared state. It is never freed.
     pub fn leak(
         config: Config,
         users: Users,

@@ -1,10 +1,10 @@
-//! Snapshots: at most one at a time, taken by threads of their own while clients go on.
+//! Snapshots: at most one at a time, taken by threads of their own while clients are served.
 //!
 //! [`Snapshots::begin`] accepts a [`Request`] and returns. Then, on a thread `broadloom-save`:
 //!
 //! 1. the *cut*: under all latches the state to be saved is fixed, and `request.at_cut` runs. A command that holds all
 //!    latches can make the cut itself, see [`Snapshots::begin_now`];
-//! 2. walkers encode what is in the slots, and what changes have preserved before it, and write it to the file;
+//! 2. walkers encode the entries in the slots, and write them and the preserved entries to the file;
 //! 3. `request.done` runs with the result: the file is complete and synced, or removed.
 //!
 //! For the rewrite of the append-only file:
@@ -25,7 +25,7 @@
 //! | state | to | by |
 //! |---|---|---|
 //! | idle | busy | [`Snapshots::begin`] |
-//! | busy | busy, cancelled | [`Snapshots::cancel`], or an error: the walk goes on, to remove its marks |
+//! | busy | busy, cancelled | [`Snapshots::cancel`], or an error: the walk continues, to remove its marks |
 //! | either | idle | the end of the walk; then `done` runs |
 
 mod elements;
@@ -50,7 +50,7 @@ pub use self::settings::Settings;
 pub use self::status::Status;
 pub use self::wakes::LatchWakes;
 
-/// What a snapshot is for.
+/// The purpose of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A dump: written under a temporary name in this directory, then renamed.
@@ -62,7 +62,7 @@ pub enum Target {
         /// The kind of save.
         kind: SaveKind,
     },
-    /// The base of an append-only file: written here, and left here.
+    /// The base of an append-only file, written at this path.
     #[allow(dead_code, reason = "for the rewrite of the append-only file")]
     Base {
         /// The path of the file.
@@ -79,7 +79,7 @@ pub enum SaveKind {
     Foreground,
 }
 
-/// An order for a snapshot.
+/// A request for a snapshot.
 pub struct Request {
     /// The file.
     pub target: Target,
@@ -87,7 +87,7 @@ pub struct Request {
     pub settings: Settings,
     /// Runs at the cut, under all latches.
     pub at_cut: Box<dyn FnOnce() + Send>,
-    /// Runs at the end, when the next snapshot may begin.
+    /// Runs at the end, when the next snapshot can begin.
     pub done: Box<dyn FnOnce(Result<Saved, SaveError>) + Send>,
 }
 
@@ -95,7 +95,7 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
-/// A request that was accepted, with its cut if that was made already.
+/// An accepted request, with the databases of its cut if the cut is already made.
 struct Job {
     request: Box<Request>,
     databases: Option<Vec<CutDatabase>>,
@@ -113,7 +113,7 @@ pub struct Snapshots {
     libraries: OnceLock<Box<dyn Fn() -> Vec<Vec<u8>> + Send + Sync>>,
     /// The sources at the cut of the running snapshot.
     cut_libraries: Mutex<Vec<Vec<u8>>>,
-    /// What `INFO` shows.
+    /// The state for `INFO`.
     pub status: Status,
 }
 
@@ -140,7 +140,7 @@ impl Snapshots {
         keyspace.snapshot.connect(Box::new(PreservedSink(Arc::clone(&self.preserved))));
     }
 
-    /// Sets the function that receives whether changes of what is not saved yet have to wait. Called once.
+    /// Sets the function that receives whether changes of unsaved entries must wait. Called once.
     pub fn at_pressure(&self, pressure: impl Fn(bool) + Send + Sync + 'static) {
         self.preserved.at_pressure(Box::new(pressure));
     }
@@ -162,7 +162,7 @@ impl Snapshots {
         self.preserved.size()
     }
 
-    /// Begins a snapshot, whose cut follows in a moment.
+    /// Begins a snapshot, whose cut follows soon.
     ///
     /// # Errors
     /// Another one is being taken.
@@ -205,7 +205,7 @@ impl Snapshots {
         Ok(Box::new(request))
     }
 
-    /// What is to be done at the cut besides the keyspace's part: no entry may be preserved before.
+    /// The work at the cut besides the keyspace's part. No entry may be preserved before.
     fn at_cut(&self, databases: &[CutDatabase], request: &mut Request) {
         let has_volatile_members = databases.iter().any(|database| database.population.volatile_members > 0);
         request.settings.decide_version(has_volatile_members);
@@ -234,7 +234,7 @@ impl Snapshots {
         };
         drop(sender);
         if let Some(job) = unsent {
-            // Without a thread the marks of a cut that was made would stay: this one removes them.
+            // Without a thread the marks of a finished cut would stay: this thread removes them.
             self.cancel();
             self.run(job);
         }
@@ -246,7 +246,7 @@ impl Snapshots {
         match sync::thread::Builder::new().name("broadloom-save".to_owned()).spawn(run) {
             Ok(_) => Some(sender),
             Err(error) => {
-                log::warn!("Can't start the thread that saves: {error}");
+                log::warn!("Can't start the snapshot thread: {error}");
                 None
             }
         }

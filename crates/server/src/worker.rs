@@ -138,7 +138,7 @@ impl Worker {
         while self.turn().is_continue() {}
     }
 
-    /// Waits for events and handles them. Breaks if nothing is left to do here.
+    /// Waits for events and handles them. Breaks when this worker has no work left and must end.
     fn turn(&mut self) -> ControlFlow<()> {
         if self.may_end() {
             return ControlFlow::Break(());
@@ -150,7 +150,7 @@ impl Worker {
         self.statistics.turn_since_ms.set(self.clock.uptime.to_raw() as u64);
         self.executor.begin_turn();
         self.read_mail();
-        // Later barrier requests are about events that this turn has not seen.
+        // Later barrier requests concern events after this turn.
         let asker_count = self.waits.barrier_requests.len();
         while let Some(taken) = self.next_event() {
             // Messages published before these bytes were sent precede their replies.
@@ -181,7 +181,7 @@ impl Worker {
         if self.executor.has_errands() {
             self.run_deferred();
         }
-        // Waiters served by this worker are answered in the same turn.
+        // Waiters that this worker serves receive their replies in this turn.
         self.broadcast();
         self.executor.latching.notify_log();
         if !self.waits.for_disk.is_empty() {
@@ -279,7 +279,7 @@ impl Worker {
             Mail::Invalidated(invalidation) => self.invalidate(*invalidation),
             Mail::Broadcast(broadcast) => self.deliver_broadcast(number, &broadcast),
             Mail::InvalidatedAll => self.invalidate_all(number),
-            // Each turn looks at the replies that are held.
+            // Each turn checks the held replies.
             Mail::Durable | Mail::Nothing => {}
             Mail::ThreadCountChanged => self.take_thread_count_over(),
             Mail::Stop => self.stop(),
@@ -396,7 +396,7 @@ impl Worker {
         latching.restore(parked.kept);
         if latching.claim(parked.busy, token.0) {
             self.run_query(token);
-            // A connection that is being closed runs nothing any more.
+            // A connection that is being closed runs no further request.
             self.executor.latching.release();
         } else {
             connection.parked =
@@ -418,7 +418,7 @@ impl Worker {
 
     /// Handles the end of input: requests sent before are executed and answered, then the connection is closed.
     fn reached_end(&mut self, token: Token) {
-        // A connection on its way to another worker gets this event again there.
+        // A connection that is being moved gets this event again at its new worker.
         let Some(connection) =
             self.connections.find_mut(token).filter(|connection| connection.moving_to.is_none())
         else {
@@ -456,7 +456,7 @@ impl Worker {
         self.statistics.leaving_bytes.subtract(connection.leaving);
     }
 
-    /// Deregisters a connection that is about to be closed: other workers find it no more, and no count includes it.
+    /// Deregisters a connection that is about to be closed: other workers no longer find it, and no count includes it.
     fn deregister(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else {
             return;
@@ -477,7 +477,7 @@ impl Worker {
     }
 
     /// Checks every connection after a change of the users: closes those whose user is deleted, or that have a subscription
-    /// that they may not have any more.
+    /// that they may no longer have.
     fn take_users_over(&mut self) {
         self.executor.follow_config();
         for token in self.connections.tokens() {

@@ -1,8 +1,8 @@
 //! The LSN up to which the write log is durable, and the threads that wait for it to grow.
 //!
-//! One thread, the one that writes the log to disk, advances it. A thread with work that depends on an LSN asks for a
-//! wake-up and looks again; it is woken by the next advance, once, and then asks again for what is still missing.
-//! No wake-up is lost: between asking and looking, as between advancing and waking, is a sequentially consistent fence,
+//! The thread that writes the log to disk advances it. A thread with work that depends on an LSN requests a
+//! wake-up and then loads the LSN again. The next advance wakes it, once; then it repeats both if the LSN is too low.
+//! No wake-up is lost: between request and load, as between advancing and waking, is a sequentially consistent fence,
 //! so that either the thread sees the new LSN or the advancing thread sees that it waits.
 
 use crate::counter::Padded;
@@ -31,7 +31,7 @@ impl DurableLsn {
         }
     }
 
-    /// Plants a defect: the waiting threads are woken before the LSN advances.
+    /// Plants a fault: the waiting threads are woken before the LSN advances.
     #[doc(hidden)]
     #[cfg(any(test, loom))]
     #[must_use]
@@ -43,12 +43,12 @@ impl DurableLsn {
     #[inline]
     #[must_use]
     pub fn end(&self) -> Lsn {
-        // Acquire pairs with the Release in `advance`: what made the bytes durable comes before it.
+        // Acquire pairs with the Release in `advance`: the sync of the bytes happens before it.
         Lsn(self.lsn.load(Ordering::Acquire))
     }
 
-    /// Asks for a wake-up of `thread` by the next advance. Returns the end as of now: what it includes needs no
-    /// waiting, and a wake-up may come all the same.
+    /// Requests a wake-up of `thread` by the next advance. Returns the present end: bytes below it need no
+    /// waiting. A wake-up may come nevertheless.
     #[must_use = "what is durable already needs no wake-up, and may get none"]
     pub fn ask(&self, thread: usize) -> Lsn {
         self.waiting[thread].store(1, Ordering::Relaxed);
@@ -73,7 +73,7 @@ impl DurableLsn {
     fn wake(&self, wake: &mut impl FnMut(usize)) {
         for (thread, waiting) in self.waiting.iter().enumerate() {
             if waiting.load(Ordering::Relaxed) != 0 {
-                // A thread that asks after this store sees the new end.
+                // A thread that requests a wake-up after this store sees the new end.
                 waiting.store(0, Ordering::Relaxed);
                 wake(thread);
             }

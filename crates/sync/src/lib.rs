@@ -13,7 +13,7 @@
 //! | [`simulation`] | deterministic scheduling of all threads from one seed, for tests |
 //! | [`allocator`] | the number of allocated bytes, without a single shared counter |
 //!
-//! Owns the protocols between threads. Other crates use the `atomic`, `Mutex`, `mpsc`, `thread` and so on
+//! Owns the protocols between threads. Other crates use `atomic`, `Mutex`, `mpsc`, `thread` and further names
 //! exported here. They are the standard library's, unless the feature `simulation` puts a seeded scheduler
 //! behind them.
 //! Performs no I/O, starts no thread, reads no clock. The only locks are the parking lot's, that of the

@@ -8,7 +8,7 @@
 //!                          claim(i, token) ──Acquired──> guard
 //!                                 └─Pending─> wake(token) will be called again
 //! ```
-//! A waiter that gives up calls `cancel`. A session that needs several slots acquires them in ascending order
+//! A waiter that ends its wait calls `cancel`. A session that needs several slots acquires them in ascending order
 //! and keeps its guards while it waits for the next: then at least one session can always proceed.
 //!
 //! Owns the data and the latches. Uses the lot (`lot.rs`) under contention. Never blocks on a latch.

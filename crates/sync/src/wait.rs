@@ -55,7 +55,7 @@ pub enum End {
 pub enum PutBack {
     /// The wait continues.
     Waiting,
-    /// The wait was asked to end in the meantime, and is over: the caller must notify its owner.
+    /// The end of the wait was requested meanwhile, and the wait is over: the caller must notify its owner.
     Ended,
 }
 
@@ -102,7 +102,7 @@ impl Wait {
         self.0.compare_exchange(WAITING, OVER, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends the wait, or asks the serving thread to end it in case it puts it back.
+    /// Ends the wait. While it is being served, requests that the serving thread ends it if it is not satisfied.
     pub fn end_or_ask(&self) -> End {
         loop {
             if self.try_end() {

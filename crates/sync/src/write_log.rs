@@ -3,12 +3,12 @@
 //!
 //! **Writing.** A thread that holds latches appends a record in three steps. (1) It stores the position that it
 //! expects in its lane. (2) It reserves its range: one compare-exchange of the *word*, which holds the position
-//! (48 bits) and the database that the stream has selected (16 bits); so the writer knows whether its record
+//! (48 bits) and the database that the stream has selected (16 bits), which determines whether the record
 //! needs the text that selects a database. (3) It copies without a lock, then marks its lane idle. The order of
 //! records is the order of step 2, hence an order that agrees with the latches.
 //!
 //! **Reading.** The stream is complete up to the lowest position in any lane, or up to the word's position.
-//! A descheduled writer therefore delays readers, and nothing else. A range always ends between two records.
+//! A descheduled writer therefore delays only readers. A range always ends between two records.
 //!
 //! | lane, FROM | TO | step |
 //! |---|---|---|
@@ -26,7 +26,7 @@
 //!    It is ignored.
 //! 4. `tail <= LSN <= tail + 2^47` for each LSN in use, so that the low 48 bits of an LSN and the tail determine
 //!    it. The same position with the same database returns to the word only after 2^48 bytes; a
-//!    compare-exchange that succeeds then is correct all the same, because a writer derives its LSN from the
+//!    compare-exchange that succeeds then is still correct, because a writer derives its LSN from the
 //!    tail that it loads afterwards, which cannot pass its own unfinished record.
 //!
 //! **A full ring.** A writer asks [`WriteLog::has_room`] *before* it latches; if there is none, its owner parks it
@@ -34,12 +34,12 @@
 //! that does not fit is kept in a buffer of its own until all readers have passed it. Bound: the log holds at most
 //! its capacity, and the records of those requests that found room and have not finished. A request finishes
 //! before its worker starts the next one, so that is one request for each worker, and one for each session that
-//! was parked at a latch after its check. A record larger than the ring takes the same way.
+//! was parked at a latch after its check. A record larger than the ring is kept in the same way.
 //!
 //! **Off.** Without a reader the log is off: [`WriteLog::is_on`] is one relaxed load, and nothing is reserved.
 //!
 //! Wake-ups: [`LogWriter::notify`] after releasing the latches wakes sleeping readers;
-//! [`LogReader::advance`] wakes waiting writers. Neither loses one, see [`LogReader::prepare_sleep`] and `room.rs`.
+//! [`LogReader::advance`] wakes waiting writers. No wake-up is lost, see [`LogReader::prepare_sleep`] and `room.rs`.
 //!
 //! Start reading at `writer.rs`, then `reader.rs`.
 
@@ -119,14 +119,14 @@ struct Lane {
     taken: AtomicU32,
 }
 
-/// Defects for tests, which must be found.
+/// Planted faults, which tests must find.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
     /// A lane becomes idle before the record is copied.
     PublishedEarly,
-    /// A reader falls asleep without looking again.
+    /// A reader sleeps without checking the log again.
     SleepUnchecked,
     /// A reader's progress does not wake waiting writers.
     WritersForgotten,
@@ -165,7 +165,7 @@ impl WriteLog {
         }
     }
 
-    /// Plants a defect.
+    /// Plants a fault.
     #[doc(hidden)]
     #[cfg(any(test, loom))]
     #[must_use]
@@ -212,7 +212,7 @@ impl WriteLog {
     }
 
     /// Attaches a reader at the end, and switches the log on if it is off. The caller holds all latches, so that
-    /// no writer is between its look at [`Self::is_on`] and the end of its record.
+    /// no writer is between its call of [`Self::is_on`] and the end of its record.
     ///
     /// Returns `None` if there are [`READER_COUNT_MAX`] readers. `token` identifies the reader to `wake`. Panics if
     /// the log is off and a record is being written.

@@ -1,7 +1,7 @@
 //! The imports between the folders of a crate's `src` point one way: no folder imports, directly or through others,
 //! from a folder that imports from it.
 //!
-//! A file at the top and the folder of its name are one. Files inside a folder may know each other. The root of the
+//! A file at the top and the folder of its name are one. Files inside a folder may import each other. The root of the
 //! crate (`lib.rs`, `main.rs`) and test modules are exempt. Names that the root re-exports are followed to their folder.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use crate::tree::{SourceFile, read_all};
 /// The files that begin a crate; they name every folder.
 const ROOTS: &[&str] = &["lib.rs", "main.rs"];
 
-/// For each folder, those that it imports from, each with a file that does.
+/// For each folder, the folders that it imports from, each with an importing file.
 type Imports = BTreeMap<String, BTreeMap<String, String>>;
 
 #[test]

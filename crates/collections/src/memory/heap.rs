@@ -12,7 +12,7 @@
 //! 1. A span is in its class's list exactly if it has a free block.
 //! 2. `live_count` is the number of blocks handed out and not yet freed, large ones included.
 //! 3. `freed_counts` has, for each class whose freed blocks may be subdivided, the number of carved blocks
-//!    that are neither live nor lent.
+//!    that are neither live nor subdivided.
 //! 4. A core outlives its [`Heap`] until its last block is freed; the thread that frees that block destroys
 //!    the core.
 //!
@@ -443,7 +443,7 @@ impl State {
         let block = self.pop(core, lender_class).cast::<Span>();
         // SAFETY: the block was just taken, is aligned to a line, and larger than a header.
         unsafe { block.write(Span::new_lent(core, class, lender_class)) };
-        // SAFETY: just written; it stays until the block is returned to its lender.
+        // SAFETY: just written; it stays until the block is returned to its class.
         let span = unsafe { block.as_ref() };
         // SAFETY: (1) it was created for this class, and is removed from the list before the block is
         // returned.

@@ -1,6 +1,6 @@
-//! The allocator: heaps of spans and blocks for entries and segments, and what they take from the system.
+//! The allocator: heaps of spans and blocks for entries and segments, and their memory from the system.
 //!
-//! Knows no table and no value. Start reading at `heap.rs`, then `span.rs` and `span_pool.rs`.
+//! Independent of tables and values. Start reading at `heap.rs`, then `span.rs` and `span_pool.rs`.
 
 pub(crate) mod block;
 pub(crate) mod heap;

@@ -1,8 +1,8 @@
 //! A span: memory carved into blocks of one size class, with an intrusive list of freed blocks.
 //!
 //! ```text
-//! header in the chunk's first span      the span is 32 KiB of its own, blocks start at its base
-//! header inside a block of a lender     the span is that block, lent: its own blocks come after the header
+//! header in the chunk's first span         the span is 32 KiB of its own, blocks start at its base
+//! header inside a block of a large class   the span is that block, subdivided: its blocks come after the header
 //! ```
 //! Subdividing: when tables grow, their old segments leave holes in spans that never become empty, since some
 //! tables keep their size. So a freed block of a large class is carved again, for a small class, instead of
@@ -46,7 +46,7 @@ impl Span {
         Self::with_size(heap, class, SPAN_SIZE)
     }
 
-    /// The header of a span inside a lent block of `lender_class`.
+    /// The header of a span inside a subdivided block of `lender_class`.
     pub(crate) fn new_lent(heap: *const HeapCore, class: usize, lender_class: usize) -> Self {
         Self::with_size(heap, class, class_size(lender_class) - lent_offset(class))
     }
@@ -63,7 +63,7 @@ impl Span {
         }
     }
 
-    /// The span of 32 KiB that contains a block; for a block in a lent span, the lender.
+    /// The span of 32 KiB that contains a block; for a block in a subdivided block, the span of the latter.
     ///
     /// # Safety
     /// 1. `block` came from a span that is still taken.
@@ -89,7 +89,7 @@ impl Span {
         let lender_size = class_size(outer.class());
         let offset = block.addr().get() % SPAN_SIZE;
         let address = block.addr().get() - offset % lender_size;
-        // SAFETY: (1) a block whose class differs from the outer span's lies in a lent block, which begins
+        // SAFETY: (1) a block whose class differs from the outer span's lies in a subdivided block, which begins
         // with its header.
         unsafe { &*ptr::with_exposed_provenance(address) }
     }
@@ -114,7 +114,7 @@ impl Span {
         self.used_count.get() == 0
     }
 
-    /// Whether the span is a lent block.
+    /// Whether the span is a subdivided block.
     #[inline]
     pub(crate) fn is_lent(&self) -> bool {
         self.address() % CHUNK_SIZE >= SPAN_SIZE
@@ -123,7 +123,7 @@ impl Span {
     /// Whether at most three quarters of the blocks are live.
     pub(crate) fn is_sparse(&self) -> bool {
         let size = if self.is_lent() {
-            // SAFETY: (1) a lent block came from the span that contains it.
+            // SAFETY: (1) a subdivided block came from the span that contains it.
             let lender = unsafe { Self::outer_of(self.pointer().cast()) };
             class_size(lender.class()) - lent_offset(self.class())
         } else {
@@ -204,7 +204,7 @@ impl Span {
     }
 }
 
-/// The offset of the first block of a lent span: after the header, aligned to a line if the block size is a
+/// The offset of the first block in a subdivided block: after the header, aligned to a line if the block size is a
 /// multiple of a line.
 const fn lent_offset(class: usize) -> usize {
     if class_size(class).is_multiple_of(LINE_SIZE) { LINE_SIZE } else { HEADER_SIZE }

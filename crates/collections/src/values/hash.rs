@@ -3,7 +3,7 @@
 //! | form | when |
 //! |---|---|
 //! | packed pairs | up to 8 KiB, and no field has an expiry: one allocation, searched by tags |
-//! | [`Fields`] | else: packed leaves, and a table for what is long or expires |
+//! | [`Fields`] | else: packed leaves, and a table for fields that are long or expire |
 //!
 //! The encoding reported to the client (`listpack`, `hashtable`) follows Redis's thresholds
 //! ([`CollectionLimits`]) and is independent of the form. It never returns from `hashtable`; nor does the

@@ -108,7 +108,7 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// Reads that start, and prefetches what a search for any member reads next.
+    /// Reads that start, and prefetches the memory that a search for any member reads next.
     #[inline(always)]
     pub(crate) fn prefetch_index(&self) {
         match self {
@@ -117,7 +117,7 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// Prefetches what a search for a member with this hash reads next, after the previous steps'
+    /// Prefetches the memory that a search for a member with this hash reads next, after the previous steps'
     /// prefetches.
     #[inline]
     pub(crate) fn prefetch_member(&self, hash: u64, step: PrefetchStep) {

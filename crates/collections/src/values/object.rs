@@ -160,7 +160,7 @@ impl Object {
         }
     }
 
-    /// Prefetches what a search for a member with this hash reads next, after [`Self::prefetch_index`] and
+    /// Prefetches the memory that a search for a member with this hash reads next, after [`Self::prefetch_index`] and
     /// the preceding steps.
     #[inline(always)]
     pub fn prefetch_member(&self, hash: u64, step: PrefetchStep) {

@@ -161,7 +161,7 @@ pub enum Access {
     ReadAll,
     /// Write latches on all slots.
     WriteAll,
-    /// The union of what the commands queued in the session need (`EXEC`).
+    /// The union of the latches that the commands queued in the session need (`EXEC`).
     Queued,
     /// What a script needs: the server knows, by what it knows about the script.
     Script {
@@ -267,13 +267,13 @@ bitflags! {
         /// Takes about a microsecond on any value, though Redis does not flag it as fast: a run of such
         /// commands is timed as a whole. Not exposed to clients.
         const BRIEF = 1 << 22;
-        /// Replies with messages, which `CLIENT REPLY` does not suppress. Not exposed to clients.
+        /// The replies are messages, which `CLIENT REPLY` does not suppress. Not exposed to clients.
         const PUSH_REPLY = 1 << 23;
         /// Its changes are repeated by the request itself, unless the handler records other effects. Every write has this
         /// flag or the next one. Not exposed to clients.
         const LOG_VERBATIM = 1 << 24;
         /// Its changes are repeated by other requests, which the handler records ([`Ctx::log`]): the request itself would
-        /// have another result, as it depends on the time or on chance, or blocks. Not exposed to clients.
+        /// have another result, as it depends on the time or on random numbers, or blocks. Not exposed to clients.
         const LOG_INSTEAD = 1 << 25;
         /// Hides the subcommands from introspection; statistics count them under the container.
         const PRIVATE_SUBCOMMANDS = 1 << 30;

@@ -89,7 +89,7 @@ pub struct Effects {
     pub has_emptied: bool,
     /// Whether the command must apply to all workers before its reply is sent: a pause, or other permissions.
     pub needs_barrier: bool,
-    /// Long strings of the reply that are shared instead of copied.
+    /// Long strings of the reply, shared instead of copied.
     pub shared_replies: SharedReplyBuffers,
     /// The empty queue of a completed transaction, kept for the next one.
     pub spare_queue: Option<Box<Queue>>,
@@ -338,7 +338,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Whether the write log is on: effects that take time to produce are then needed.
+    /// Whether the write log is on, so that effects that take time to produce are needed.
     #[must_use]
     pub fn logs(&self) -> bool {
         self.data.logs()
@@ -365,7 +365,7 @@ impl<'a> Ctx<'a> {
         self.data.announce(class, event, key);
     }
 
-    /// Whether a key with this new expiry is to be deleted instead. In import mode the source of the import
+    /// Whether a key with this new expiry must be deleted instead. In import mode the source of the import
     /// deletes keys.
     #[must_use]
     pub fn is_over(&self, expiry: i64) -> bool {
@@ -399,7 +399,7 @@ impl<'a> Ctx<'a> {
     /// Blocks the connection; the handler returns [`Reply::nothing`](crate::reply::Reply::nothing).
     ///
     /// With [`BlockReason::Keys`] the session that changes one of the keys runs the whole request again,
-    /// before the change is visible to others, until it no longer blocks. So a handler that finds data under
+    /// before the change is visible to other sessions, until it no longer blocks. So a handler that finds data under
     /// its keys must not depend on why it was run. Meanwhile keys whose slots the writer has not latched
     /// appear not to exist. A key that is only written (the destination of `BLMOVE`) is not named in
     /// [`KeyWait::keys`](crate::session::KeyWait), and is latched.

@@ -1,4 +1,4 @@
-//! The names and versions by which clients detect what the server supports: those of the servers it replaces.
+//! The names and versions by which clients detect the features of the server: those of the servers it replaces.
 
 /// The compatible version of Redis.
 pub const REDIS_VERSION: &str = "7.2.4";

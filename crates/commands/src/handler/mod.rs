@@ -1,7 +1,7 @@
-//! Everything that a handler is given and gives back: the definition of its command, its context with session and
+//! The interface of handlers: the definition of a command, its context with session and
 //! server, and its reply.
 //!
-//! The lowest layer of the crate: knows no command and no table.
+//! The lowest layer of the crate: depends on no command and no table.
 
 pub mod acl;
 pub mod command;

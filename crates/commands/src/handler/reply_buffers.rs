@@ -35,7 +35,7 @@ impl LentTexts {
         self.0.is_empty()
     }
 
-    /// Returns the total bytes of those after a position in the output.
+    /// Returns the total bytes of the buffers after a position in the output.
     #[must_use]
     pub fn size_since(&self, mark: usize) -> usize {
         self.0.iter().filter(|lent| lent.at > mark).map(|lent| lent.text.len()).sum()
@@ -47,7 +47,7 @@ impl LentTexts {
         self.0.iter().filter(|lent| lent.is_portion).map(|lent| lent.text.len()).sum()
     }
 
-    /// Removes those after a position at which the output is truncated.
+    /// Removes the buffers after a position at which the output is truncated.
     pub fn forget_since(&mut self, mark: usize) {
         self.0.retain(|lent| lent.at <= mark);
     }
@@ -101,7 +101,7 @@ impl SharedReplyBuffers {
     }
 }
 
-/// Splits chunks off one long reply. What is written before its creation stays: that is never empty, or the
+/// Splits chunks off one long reply. Output written before its creation is kept: it is never empty, otherwise the
 /// first chunk would be taken for a part of the previous reply.
 pub struct ReplyChunks<'a> {
     shared_replies: &'a SharedReplyBuffers,

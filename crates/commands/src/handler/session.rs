@@ -82,7 +82,7 @@ pub struct Session {
     pub tracking: Option<Box<Tracking>>,
     /// Why and until when it is blocked; set by a handler, cleared by the server.
     pub blocked: Option<Blocked>,
-    /// What its command has done so far. A handler that sets it writes no reply: the command runs again in
+    /// The progress of its command. A handler that sets it writes no reply: the command runs again in
     /// the next turn, and continues there. `None`: no command is unfinished.
     pub unfinished: Option<u64>,
     /// The `MIGRATE` that it has begun.
@@ -246,12 +246,12 @@ pub struct Blocked {
     /// The maximum duration since it began; `None`: forever. Not a wall clock time, because that clock may be
     /// set.
     pub timeout: Option<Duration>,
-    /// What it waits for.
+    /// The reason of the wait.
     pub reason: BlockReason,
 }
 
 impl Blocked {
-    /// Whether it waits for the disk of this server, and nothing else.
+    /// Whether it waits only for the disk of this server.
     #[must_use]
     pub fn awaits_disk(&self) -> bool {
         matches!(self.reason, BlockReason::Disk { awaits_replicas: false, .. })
@@ -305,7 +305,7 @@ impl KeyWait {
 pub enum BlockReason {
     /// Data under a key: the request is then run again. The timeout reply is a null array.
     Keys(KeyWait),
-    /// Acknowledgements of replicas (`WAIT`): the timeout reply is the number received.
+    /// Acknowledgements of replicas (`WAIT`): the timeout reply is the number of acknowledgements.
     Replicas {
         /// Number of acknowledgements so far.
         acknowledged: i64,
@@ -399,7 +399,7 @@ impl Session {
         self.flags.contains(SessionFlags::CLOSE_AFTER_REPLY)
     }
 
-    /// Returns how a request that runs now came about, for the log of denials.
+    /// Returns the context of a request that runs now, for the log of denials.
     #[must_use]
     pub fn denial_context(&self) -> DenialContext {
         if self.flags.contains(SessionFlags::IN_SCRIPT) {

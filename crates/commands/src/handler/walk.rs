@@ -1,8 +1,8 @@
-//! The keys of a request one after the other, with the memory of those to come prefetched.
+//! A walk over the keys of a request that prefetches the memory of the next keys.
 //!
-//! The executor prefetches the first keys of a request before it runs. Of a request with very many keys, what lies
-//! behind them would miss the caches: here the bucket of each is prefetched some keys ahead of the walk, and its entry after that. Where the
-//! entry was seen is noted in the planned key, for this walk and for a second one over the same keys.
+//! The executor prefetches the first keys of a request before it runs. The other keys of a long request
+//! would miss the caches: here the bucket of each is prefetched some keys ahead of the walk, and its entry after that. The place where the
+//! entry was found is stored in the planned key, for this walk and for a second walk over these keys.
 //!
 //! Touches no data: the latches of the keys are held, but a prefetch needs none. Cost: up to [`WARM_COUNT`] keys one comparison a key.
 
@@ -29,7 +29,7 @@ pub struct Walk<'a> {
     planned: &'a [PlannedKey],
     args: Args<'a>,
     db: DbIndex,
-    /// The key that is next.
+    /// The index of the next key.
     at: usize,
     /// The key before which the next group is prefetched.
     due: usize,
@@ -44,12 +44,12 @@ struct Ahead {
     /// Keys whose buckets, and entries, were prefetched.
     bucket_count: usize,
     entry_count: usize,
-    /// Keys that were not in the buckets where they are at home; the next bucket was prefetched.
+    /// Displaced keys, whose next bucket was prefetched.
     displaced: Vec<(u64, RequestedProbes)>,
 }
 
 impl<'a> Ctx<'a> {
-    /// A walk over the request's keys from the `first`-th on, for handlers that may be given very many.
+    /// A walk over the request's keys from the `first`-th on, for handlers of requests with very many keys.
     #[must_use]
     #[inline]
     pub fn walk_from(&self, first: usize) -> Walk<'a> {
@@ -63,7 +63,7 @@ impl<'a> Ctx<'a> {
         self.walk_from(0)
     }
 
-    /// The same for a handler that only reads.
+    /// As [`Self::walk_from`], for a handler that only reads.
     #[inline]
     pub fn keys_for_reading(&self, first: usize) -> impl Iterator<Item = Key<'a>> {
         let (data, mut walk) = (&*self.data, self.walk_from(first));
@@ -82,7 +82,7 @@ impl<'a> Walk<'a> {
     #[inline(always)]
     pub fn next(&mut self, data: &Latched<'_>) -> Option<Key<'a>> {
         if self.at >= self.due {
-            // By its parts: the walk itself stays in registers.
+            // Passed in parts, so that the walk itself stays in registers.
             self.due = prefetch(&mut self.ahead, self.planned, self.db, self.at, data);
         }
         let planned = self.planned.get(self.at)?;
@@ -136,7 +136,7 @@ impl Ahead {
         }
     }
 
-    /// Keys that are not at home: one bucket further.
+    /// Prefetches the next bucket of displaced keys.
     fn follow_displaced(&mut self, data: &Latched<'_>, planned: &[PlannedKey]) {
         let Some(db) = self.displaced.first().map(|(number, _)| self.window.at(*number).db) else { return };
         let prefetcher = data.prefetcher(db);

@@ -60,7 +60,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         Some(changes) => {
             ctx.changed(EventClass::Hash, "hpersist", key);
             ctx.effects.dirty += changes - 1;
-            // Not the request: it would also keep fields that are expired and not deleted yet.
+            // The request itself is not logged: it would also persist fields that are expired and not yet deleted.
             log_fields(ctx, &["HPERSIST".into(), key.bytes.into()], &changed);
         }
     }

@@ -121,7 +121,7 @@ fn log_assignments(
     match change {
         ExpiryChange::Clear => {}
         ExpiryChange::Keep => {
-            // These must not keep their expired expiry.
+            // These fields must not keep their passed expiry.
             if !expired.is_empty() {
                 log_removed(ctx, key, expired);
             }

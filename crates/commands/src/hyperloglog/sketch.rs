@@ -207,7 +207,7 @@ impl Sketch {
     /// Copies the registers of a union that includes it, and marks the cached estimate as stale.
     pub(super) fn take(&mut self, union: &Union, sparse_size_max: u64) {
         let size_max = runs_size_max(sparse_size_max);
-        // It would become dense on the way: each of the raises before that reads all runs.
+        // The sketch would become dense in between, and each raise before that would read all runs.
         if self.bytes.len() - HEADER_SIZE <= size_max && sparse::size_min(&union.registers[..]) > size_max {
             // Corruption was detected before.
             let _ = self.make_dense();

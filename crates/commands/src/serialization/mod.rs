@@ -1,6 +1,6 @@
-//! Values as bytes, in the format of RDB files.
+//! Serialized values, in the format of RDB files.
 //!
-//! The limits that decide how a value is kept are those of its type's commands.
+//! The storage form of a value follows from the limits that its type's commands use.
 
 pub mod dump;
 pub mod migrate;

@@ -29,7 +29,7 @@ pub const RESTORE: Command = Command {
     run,
 };
 
-/// `RESTORE-ASKING`: the same, with an `ASKING` before it.
+/// `RESTORE-ASKING`: `RESTORE`, as if `ASKING` preceded it.
 pub const RESTORE_ASKING: Command = Command {
     name: "restore-asking",
     flags: RESTORE.flags.union(Flags::ASKING),
@@ -77,7 +77,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     }
     let value = decode(ctx, key, args.at(3))?;
     let now = if options.is_absolute { 0 } else { ctx.now().0 };
-    // As in Redis, a sum beyond the largest time is one in the past.
+    // As in Redis, a sum beyond the largest time is a time in the past.
     let expiry = Some(ttl.wrapping_add(now)).filter(|_| ttl > 0);
     if expiry.is_some_and(|at| ctx.is_over(at)) {
         if options.replace && ctx.data.find_for_write(key).is_some() {
@@ -100,7 +100,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(reply.ok())
 }
 
-/// Opens a payload and builds its value where the key's value will be.
+/// Opens a payload and builds its value in the heap of the key's slot.
 fn decode<'a>(ctx: &Ctx<'_>, key: Key<'_>, payload: &'a [u8]) -> Result<Value<'a>, CommandError> {
     let knows_version = ctx.config.rdb_version_check == RdbVersionCheck::Strict;
     let checks = PayloadChecks { checksum: ctx.host.checks_checksums(), version: knows_version };

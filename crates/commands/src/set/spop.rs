@@ -79,7 +79,7 @@ fn pop_several(
         return Ok(out.done());
     }
     let limits = limits(ctx.config);
-    // All members: the deletion of the key is logged instead of theirs.
+    // If all members are popped, the deletion of the key is logged instead.
     let mut removed = Removed::new(ctx.logs() && count < len);
     let mut next = || random.next_u64();
     let rest = ctx.edit(key, |set: &mut Set, home| {

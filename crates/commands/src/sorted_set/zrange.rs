@@ -216,7 +216,7 @@ const LIMIT_BY_RANK: CommandError = CommandError::new(
 const SCORES_BY_LEX: CommandError =
     CommandError::new("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
 
-/// What the name of a command determines, and what is left to its options.
+/// The properties that a command's name determines; its options determine the others.
 #[derive(Clone, Copy)]
 struct Form {
     by: Option<By>,

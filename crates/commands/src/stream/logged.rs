@@ -73,8 +73,8 @@ pub(super) fn log_acknowledged(ctx: &mut Ctx<'_>, key: Key<'_>, group: &[u8], id
     }
 }
 
-/// Records that a trim deleted entries, with the references to them if it said so. Unlike the deletions that are logged, a
-/// trim leaves the largest deleted ID as it is.
+/// Records that a trim deleted entries, and the references to them if requested. Unlike the logged deletions, a
+/// trim does not change the largest deleted ID.
 pub(super) fn log_deleted(ctx: &mut Ctx<'_>, key: Key<'_>, references: References, ids: &[StreamId]) {
     if !ctx.logs() {
         return;

@@ -134,16 +134,16 @@ pub struct Trimmed {
     left: Left,
 }
 
-/// Which entries are left: how many depends on node boundaries if the trim was approximate.
+/// The remaining entries. Their number depends on node boundaries if the trim was approximate.
 enum Left {
-    /// This number of the newest ones.
+    /// This number of the newest entries.
     Newest(u64),
-    /// All but these.
+    /// All entries except these.
     AllBut(Vec<StreamId>, References),
 }
 
 impl Trimmed {
-    /// The `MAXLEN` of an exact trim that deletes these entries, unless they are to be named.
+    /// The `MAXLEN` of an exact trim that deletes these entries, unless they must be named.
     pub fn exact_len(&self) -> Option<i64> {
         match self.left {
             Left::Newest(len) if self.count > 0 => Some(len as i64),
@@ -160,7 +160,7 @@ impl Trimmed {
 }
 
 impl Trimming {
-    /// Trims, and returns what was deleted.
+    /// Trims, and returns the deletions.
     pub fn apply(&self, stream: &mut Stream) -> Trimmed {
         if self.references == References::Keep {
             let count = stream.trim(self.to, self.is_approximate, self.limit);

@@ -120,7 +120,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(out.done())
 }
 
-/// Records the claims, and the acknowledgement of entries that are gone.
+/// Records the claims, and the acknowledgement of deleted entries.
 fn log_claims(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,

@@ -59,7 +59,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let array = out.deferred_array();
     let mut claimed = 0;
     let mut dirty = 0;
-    // For the log: what was claimed with which count, and the deleted entries that were pending.
+    // For the log: the claimed entries with their counts, and the deleted entries that were pending.
     let (logs, mut deliveries, mut gone) = (ctx.logs(), Vec::new(), Vec::new());
     let mut has_moved_on = false;
     let made_consumer = ctx.edit(key, |stream: &mut Stream, _| {

@@ -188,7 +188,7 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
     }
 }
 
-/// Blocks if the request says so. `$` is resolved now: its ID is in `behind`.
+/// Blocks if the request has `BLOCK`. `$` is resolved now: its ID is in `behind`.
 fn wait(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,
@@ -258,19 +258,19 @@ fn read_one_for_group(
     Ok(())
 }
 
-/// What a read has delivered, for the log.
+/// The deliveries of a read, for the log.
 #[derive(Default)]
 struct Delivered {
     /// Entries that are new to the group.
     new: Vec<StreamId>,
     /// Entries that were pending, with their new counts of deliveries.
     again: Vec<(StreamId, u64)>,
-    /// Whether the group has moved on.
+    /// Whether the group's last delivered ID has changed.
     has_advanced: bool,
 }
 
 impl Delivered {
-    /// Records the deliveries. A read that delivers nothing changes no more than the consumer's times.
+    /// Records the deliveries. A read without deliveries changes only the consumer's times.
     fn log(self, ctx: &mut Ctx<'_>, key: Key<'_>, names: (&[u8], &[u8]), now: i64, made_consumer: bool) {
         let (group, consumer) = names;
         if made_consumer {

@@ -116,7 +116,7 @@ impl Names {
         Self(COMMANDS.iter().enumerate().map(|(place, command)| (command.name.to_owned(), place)).collect())
     }
 
-    /// Renames a command that has the name `old` by now; with an empty new name it can't be called any more.
+    /// Renames a command whose present name is `old`; with an empty new name it can no longer be called.
     ///
     /// # Errors
     /// There is no such command, or another one has the new name.

@@ -39,7 +39,7 @@ const VOLATILE_BUCKET_COUNT: usize = 32;
 /// Groups after which the victims of each database are counted again.
 const GROUPS_BETWEEN_COUNTS: u32 = 16;
 
-/// How often a group is sampled if all of its candidates turn out to be gone.
+/// The number of attempts to sample a group if none of its candidates exists any more.
 const ATTEMPT_COUNT_MAX: usize = 4;
 
 /// Which keys may be evicted, and in which order.
@@ -109,7 +109,7 @@ enum Taken {
 }
 
 impl Evictor {
-    /// Takes keys out by the policy, up to `count_max` of them and [`EVICTION_GROUP_SIZE_MAX`], until
+    /// Removes keys by the policy, at most `count_max` and [`EVICTION_GROUP_SIZE_MAX`], until
     /// `each` breaks; samples `sample_count` keys for each. Returns the number of keys; 0 if there is no
     /// victim (or all possible victims are latched). Holds no latch before and after, nor while `each`
     /// runs.
@@ -144,7 +144,7 @@ impl Evictor {
         0
     }
 
-    /// How many keys may be evicted, by a recent count; `None` if none.
+    /// The number of keys that may be evicted, by a recent count; `None`: there is none.
     fn victim_count(&mut self, latching: &Latching<'_>, policy: EvictionPolicy) -> Option<u64> {
         if self.groups_left == 0 {
             self.groups_left = GROUPS_BETWEEN_COUNTS;
@@ -335,7 +335,7 @@ fn score(entry: Entry<'_>, policy: EvictionPolicy, aging: Aging) -> u64 {
     }
 }
 
-/// Takes a candidate out, if it still exists with the same or a better score, and its slot is free.
+/// Removes a candidate, if it still exists with an equal or better score and its slot is free.
 fn take(latching: &mut Latching<'_>, candidate: Candidate, policy: EvictionPolicy) -> Taken {
     let Candidate { hash, db, .. } = candidate;
     let slot: Slot = slot_of_hash(hash);

@@ -1,7 +1,7 @@
 //! Taking a snapshot: the cut under all latches, and the walk through the slots.
 //!
-//! A thread that does so is no worker: it waits for latches through a [`Waiting`], and may sleep. See
-//! `store/snapshot.rs` for what changes do meanwhile.
+//! A thread that takes a snapshot is not a worker: it waits for latches through a [`Waiting`], and may sleep. See
+//! `store/snapshot.rs` for the effect of changes meanwhile.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::store::keyspace::Keyspace;
 use crate::store::snapshot::{CutDatabase, Progress, TakenTable};
 use crate::store::tracked::{TrackedCollection, large};
 
-/// How a thread that is no worker waits for a latch.
+/// How a thread that is not a worker waits for a latch.
 pub struct Waiting<'a> {
     /// The token with which it waits, which no other thread uses.
     pub token: u64,
@@ -43,7 +43,7 @@ pub struct CutEntry<'a> {
 }
 
 impl Keyspace {
-    /// Latches every slot for reading. While one is taken, the others are released a few times, as by commands.
+    /// Latches every slot for reading. As commands do, releases the others a few times while one latch is taken.
     pub fn latch_all_slots(&self, waiting: &Waiting<'_>) -> AllSlots<'_> {
         let mut guards: Vec<SlotGuard<'_>> = Vec::with_capacity(SLOT_COUNT);
         let mut tries = 0;
@@ -79,7 +79,7 @@ impl Keyspace {
         }
     }
 
-    /// Under all latches.
+    /// Called under all latches.
     fn begin_snapshot(&self, at_cut: impl FnOnce(&[CutDatabase])) -> Vec<CutDatabase> {
         let all = (0..self.db_count())
             .map(|db| CutDatabase { db: DbIndex(db as u16), population: self.counters.population(db) });

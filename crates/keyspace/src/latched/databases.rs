@@ -47,7 +47,7 @@ impl Latched<'_> {
         }
     }
 
-    /// Takes all entries out of a database (`None`: of all). All slots must be held for writing.
+    /// Removes all entries of a database (`None`: of all). All slots must be held for writing.
     #[must_use]
     pub fn clear(&mut self, db: Option<DbIndex>) -> Cleared {
         let keyspace = self.keyspace;

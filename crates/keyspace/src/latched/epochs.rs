@@ -1,7 +1,7 @@
 //! A thread's participation in the keyspace's epochs: memory that it prefetches is not freed before the
 //! thread is next quiescent.
 //!
-//! A *pass* is the time between two quiescent states. What was prefetched in a pass may be read in this pass
+//! A *pass* is the time between two quiescent states. Memory prefetched in a pass may be read in this pass
 //! only, as its number shows.
 
 use collections::Retired;
@@ -13,8 +13,8 @@ use crate::store::keyspace::Keyspace;
 /// The number that stands for no pass.
 pub(crate) const NO_PASS: u64 = 0;
 
-/// Number of participants in the process so far. Distinguishes their passes: a participant must not read
-/// what another has prefetched.
+/// Number of participants in the process so far. Distinguishes their passes: a participant must not read memory
+/// that another participant has prefetched.
 static PARTICIPANT_COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Bits of a pass's number that count the passes of one participant: enough for years, a turn each 10 us. Above them is the
@@ -94,8 +94,8 @@ impl<'k> Epochs<'k> {
         self.begin_pass();
     }
 
-    /// Passes a quiescent state within a command or turn that replaces many segments: otherwise none could
-    /// be freed before its end. What was prefetched earlier must not be read afterwards.
+    /// Announces a quiescent state within a command or turn that replaces many segments: otherwise none could
+    /// be freed before its end. Memory prefetched earlier must not be read afterwards.
     #[cold]
     pub(crate) fn note_retired(&mut self, keyspace: &Keyspace, size: usize) {
         self.retired_size += size;
@@ -105,7 +105,7 @@ impl<'k> Epochs<'k> {
         self.retired_size = 0;
         if self.participant.is_some() {
             self.quiescent();
-            // Frees all: it is no more than this thread has just retired.
+            // Frees all of them: they are at most those that this thread has just retired.
             loop {
                 keyspace.reclaim(&mut self.retired);
                 if self.retired.is_empty() {

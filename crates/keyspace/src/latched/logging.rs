@@ -1,5 +1,5 @@
-//! The write log as a command uses it: its effects are appended before its latches are released, and its reply depends
-//! on the changes that it has made or seen.
+//! The write log as commands use it: effects are appended before the latches are released, and a reply depends
+//! on the changes that its command has made or read.
 
 use base::limits::SLOT_COUNT;
 use base::{Lsn, Slot};
@@ -13,10 +13,10 @@ use super::held::Held;
 pub(crate) struct LogAccess {
     /// `None`: the effects of this thread are dropped.
     pub(crate) writer: Option<LogWriter>,
-    /// The end of the newest record about anything that the thread has changed or, if `notes_reads`, seen since
+    /// The end of the newest record about data that the thread has changed or, if `notes_reads`, read since
     /// this was last taken.
     seen: Lsn,
-    /// Whether what a command has only read counts, too.
+    /// Whether data that a command has only read counts, too.
     pub(crate) notes_reads: bool,
 }
 
@@ -46,13 +46,13 @@ impl Latched<'_> {
         }
     }
 
-    /// Whether the changes that a reply shows are to be noted when the latches are released.
+    /// Whether the changes that a reply shows must be recorded when the latches are released.
     #[inline(always)]
     pub(crate) fn notes_reads(&self) -> bool {
         self.log.notes_reads
     }
 
-    /// Notes the changes that the command may have seen, while the latches are still held.
+    /// Records the changes that the command may have read, while the latches are still held.
     #[cold]
     pub(crate) fn note_seen(&mut self) {
         let changes = &self.keyspace.changes;
@@ -67,7 +67,7 @@ impl Latched<'_> {
         self.log.seen = self.log.seen.max(seen);
     }
 
-    /// The end of the newest record on which replies depend, as far as it is noted.
+    /// The end of the newest recorded change on which replies depend.
     #[must_use]
     pub fn seen(&self) -> Lsn {
         self.log.seen

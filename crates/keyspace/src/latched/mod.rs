@@ -1,6 +1,6 @@
 //! The data of the latched slots, as a command's handler sees it: finding, changing and reporting keys.
 //!
-//! Never latches, parks or releases: that is the other side, [`Latching`](crate::Latching), which owns the
+//! Never latches, parks or releases: that is done by [`Latching`](crate::Latching), which owns the
 //! data and lends it to a handler.
 //! Invariants:
 //! 1. Data is accessed only through a held latch: access to a key whose slot is not held is a fault, and
@@ -46,7 +46,7 @@ use crate::store::watching::Watching;
 /// The data of the slots that are held for a command.
 pub struct Latched<'k> {
     pub(crate) keyspace: &'k Keyspace,
-    /// Number of the thread that uses it.
+    /// The number of its thread.
     pub(crate) thread: usize,
     pub(crate) slots: HeldSlots<'k>,
     /// The counters of this thread.
@@ -59,7 +59,7 @@ pub struct Latched<'k> {
     pub effects: EffectSink,
     /// Its access to the write log, and the LSNs that its replies depend on.
     pub(crate) log: LogAccess,
-    /// The work that it leaves for later.
+    /// The work that it defers.
     pub deferred: Deferred,
     random: Random,
     pub(crate) epochs: Epochs<'k>,
@@ -76,8 +76,8 @@ pub struct AccessMode {
     pub touch: bool,
     /// Whether expired keys are visible (for a client that imports keys).
     pub sees_expired: bool,
-    /// Whether keys whose slots are not held appear absent: for a waiter that is served with one of its
-    /// keys. The other keys hold nothing for it, or their writer would have served it.
+    /// Whether keys whose slots are not held appear absent: for a waiter that is served with one of its keys.
+    /// The other keys have no data for it, otherwise their writer would have served it.
     pub hides_unheld: bool,
     /// Whether expired entries may be left as garbage (`lazyfree-lazy-expire`).
     pub lazy_expire: bool,
@@ -87,14 +87,14 @@ pub struct AccessMode {
     pub is_over_memory_limit: bool,
 }
 
-/// The work that commands leave for the time after them.
+/// The work that commands defer until after their execution.
 #[derive(Default)]
 pub struct Deferred {
-    /// Whether a read found an expired key, which is to be deleted under a write latch.
+    /// Whether a read found an expired key, which must be deleted under a write latch.
     pub saw_expired: Cell<bool>,
     /// Expired keys that a walk found, to be deleted once no latch is held.
     pub(crate) walked_expired: Vec<(DbIndex, Box<[u8]>)>,
-    /// Entries that are costly to drop, to be freed elsewhere once the latches are released.
+    /// Entries that are costly to drop, to be freed by another thread once the latches are released.
     pub garbage: Vec<OwnedEntry>,
     /// Changed keys with blocked clients, in the order of the changes.
     pub(crate) ready: VecDeque<Arc<OwnedKey>>,
@@ -307,7 +307,7 @@ impl<'k> Latched<'k> {
         result
     }
 
-    /// Passes a key that is about to change to the running snapshot, if that needs it.
+    /// Passes a key that is about to change to the running snapshot, if the snapshot needs it.
     #[cold]
     #[inline(never)]
     fn preserve(&self, key: Key<'_>) {
@@ -316,7 +316,7 @@ impl<'k> Latched<'k> {
         self.keyspace.snapshot.preserve(self.thread, key.slot, key.db, table, key.hash, home);
     }
 
-    /// The number of the current pass: what this thread prefetched in it may still be read. 0 while it may
+    /// The number of the current pass: memory that this thread prefetched in it may still be read. 0 while it may
     /// not prefetch.
     #[inline]
     #[must_use]

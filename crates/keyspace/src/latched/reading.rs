@@ -48,7 +48,7 @@ impl Latched<'_> {
         live
     }
 
-    /// As [`Self::inspect`], for a command to which a miss is no event (`OBJECT`).
+    /// As [`Self::inspect`], for a command whose misses are not events (`OBJECT`).
     #[inline]
     #[must_use]
     pub fn examine(&self, key: Key<'_>) -> Option<Entry<'_>> {

@@ -72,8 +72,8 @@ impl Latched<'_> {
         found
     }
 
-    /// Removes a served waiter from the queues of its keys whose slots are held. Returns whether these were
-    /// all.
+    /// Removes a served waiter from the queues of its keys whose slots are held. Returns whether they are
+    /// all of its queues.
     pub fn dismiss(&mut self, waiter: &Arc<Waiter>) -> bool {
         let counters = self.counters;
         let mut all = true;

@@ -244,7 +244,7 @@ impl Latched<'_> {
         }
     }
 
-    /// Takes a key out. The caller decides where its value is freed.
+    /// Removes a key. The caller decides where its value is freed.
     pub fn remove(&mut self, key: Key<'_>) -> Option<OwnedEntry> {
         let counters = self.counters;
         let db = key.db.0 as usize;

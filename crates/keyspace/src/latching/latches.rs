@@ -1,5 +1,5 @@
 //! Acquiring and releasing latches for data that is lent: while a run of requests shares one context, its
-//! [`Latched`] is in that context, and only the latches are at hand.
+//! [`Latched`] is in that context, and only the latches are accessible.
 //!
 //! Latching never parks; that is in `mod.rs`.
 
@@ -56,8 +56,8 @@ impl<'k> Latches<'k> {
         self.latch(data, slot, mode)
     }
 
-    /// Latches a few slots, in any order, if all of them are free now. Otherwise none is held, and they
-    /// have to be waited for in ascending order. No latch may be held before. Also returns `false` if there
+    /// Latches a few slots, in any order, if all of them are free now. Otherwise holds none, and the caller
+    /// must wait for them in ascending order. No latch may be held before. Also returns `false` if there
     /// are too many slots.
     #[must_use]
     pub fn latch_at_once(
@@ -142,7 +142,7 @@ impl<'k> Latches<'k> {
                 if data.notes_reads() {
                     data.note_seen();
                 }
-                // Dropped in place: moving it out first takes longer than all the rest.
+                // Dropped in place: moving it out first takes longer than the rest of this function.
                 data.slots.held = Held::Nothing;
             }
         }
@@ -188,7 +188,7 @@ impl<'k> Latches<'k> {
         true
     }
 
-    /// Latches for writing those of some more slots (ascending, distinct) that are free now.
+    /// Latches for writing as many of these further slots (ascending, distinct) as are free now.
     pub fn latch_free_too(&mut self, data: &mut Latched<'k>, wanted: &[Slot]) {
         let slots = data.keyspace.slots();
         let guards = ascending(several(&mut data.slots.held, &mut self.spare_guards));

@@ -1,9 +1,9 @@
-//! The latching side of a command: acquires, parks, resumes and releases its latches, and lends the data
+//! The latching side of a command: acquires, parks, resumes and releases its latches, and passes the data
 //! behind them to its handler.
 //!
 //! Owns the [`Latched`] data of one thread. Invariant: latches are waited for in ascending order of slots, so
-//! that no cycle of waits arises; a few that were all free may be held in any order. A command keeps the
-//! latches of lower slots while it waits for one; no thread sleeps meanwhile. A command that needs several
+//! that no cycle of waits arises; a few that were all free may be held in any order. A command holds the
+//! latches of lower slots while it waits for one; no worker sleeps meanwhile. A command that needs several
 //! latches first makes attempts: it releases all that it holds and waits for one latch alone, so that no
 //! other command waits for it behind that latch. After [`TRY_COUNT_MAX`] attempts it keeps them.
 
@@ -25,8 +25,8 @@ use crate::store::places::{Place, wanted_inline};
 use crate::store::waiting::Waiter;
 use crate::store::watching::Watching;
 
-/// How often a command releases its latches when another one is taken. Then it waits in ascending order,
-/// which ends whatever other commands do.
+/// How often a command releases its latches when another one is taken. After that it waits in ascending order,
+/// and that wait ends whatever other commands do.
 pub const TRY_COUNT_MAX: u8 = 8;
 
 /// The progress of a command in latching several slots.
@@ -100,7 +100,7 @@ impl<'k> Latching<'k> {
         self.data.keyspace
     }
 
-    /// Lends the data, and the right to change its latches meanwhile.
+    /// Borrows the data and, separately, the right to change its latches.
     #[inline(always)]
     pub fn split(&mut self) -> (&mut Latches<'k>, &mut Latched<'k>) {
         (&mut self.latches, &mut self.data)
@@ -289,7 +289,7 @@ impl<'k> Latching<'k> {
         self.data.log.writer.is_some()
     }
 
-    /// Sets whether [`Latched::take_seen`] includes the changes that commands have only seen.
+    /// Sets whether [`Latched::take_seen`] includes the changes that commands have only read.
     pub fn note_reads(&mut self, is_wanted: bool) {
         self.data.log.notes_reads = is_wanted;
     }

@@ -1,6 +1,6 @@
 //! Reading the hints of a database to prefetch buckets and entries, without latches.
 //!
-//! Invariant: what is prefetched is read in the pass in which it was prefetched, and in no later one.
+//! Invariant: prefetched memory is read in the pass in which it was prefetched, and in no later pass.
 
 use base::DbIndex;
 use collections::{HomeBucket, ProbeResult, ProbeSequence};
@@ -14,7 +14,7 @@ use crate::store::hints::Hints;
 pub struct Prefetcher<'v> {
     hints: Hints<'v>,
     db: DbIndex,
-    /// What is prefetched now may be read as long as the thread's pass has this number.
+    /// Memory prefetched now may be read as long as the thread's pass has this number.
     pass: u64,
 }
 
@@ -33,7 +33,7 @@ pub struct RequestedProbes {
 }
 
 impl Latched<'_> {
-    /// The reader of a database's hints; it finds nothing unless the thread takes part in the keyspace's
+    /// The reader of a database's hints; it finds nothing unless the thread is a participant of the keyspace's
     /// epochs.
     #[inline]
     #[must_use]

@@ -133,7 +133,7 @@ impl AllCounters {
         self.threads[index].get_or_init(make)
     }
 
-    /// The counters of all threads that have created theirs.
+    /// The counters of all threads that have counters.
     fn all(&self) -> impl Iterator<Item = &Counters> {
         let seen = &self.threads[..self.seen.load(Ordering::Acquire)];
         seen.iter().filter_map(|thread| thread.get().map(|counters| &**counters))

@@ -1,8 +1,8 @@
 //! Effects: the requests that repeat the changes of a command, for the write log.
 //!
 //! A command, or a deletion below commands (expiry, eviction), records its effects while it holds its latches; they are
-//! appended to the [`WriteLog`](sync::WriteLog) before the latches are released, so the log has an order that clients
-//! have seen.
+//! appended to the [`WriteLog`](sync::WriteLog) before the latches are released, so the log has the order that clients
+//! have observed.
 //!
 //! The format is that of the log: requests as RESP arrays, `SELECT` where the database changes, `MULTI` and `EXEC`
 //! around the effects of a unit (a transaction, or one command with several effects).
@@ -50,7 +50,7 @@ pub struct EffectSink {
     bytes: Vec<u8>,
     /// The databases of the first and of the last effect.
     databases: Option<(DbIndex, DbIndex)>,
-    /// Where the current unit begins in `bytes`, behind a `SELECT` of its first effect.
+    /// The beginning of the current unit in `bytes`, after a `SELECT` of its first effect.
     unit_at: usize,
     /// Number of effects in the current unit.
     unit_len: usize,
@@ -75,7 +75,7 @@ pub(crate) const fn deletion_name(lazy: bool) -> &'static [u8] {
     if lazy { b"UNLINK" } else { b"DEL" }
 }
 
-/// Capacity that is kept for later effects, in bytes.
+/// The capacity that is kept for later effects, in bytes.
 const KEPT_CAPACITY: usize = 64 << 10;
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
@@ -168,8 +168,8 @@ impl EffectSink {
         self.unit_len = 0;
     }
 
-    /// Appends the effects to the log. Returns the LSN behind them; `None` if there are none, or nothing to append
-    /// to.
+    /// Appends the effects to the log. Returns the LSN after them; `None` if there are none, or if the log
+    /// is off.
     pub(crate) fn drain(&mut self, log: Option<&mut LogWriter>) -> Option<Lsn> {
         debug_assert!(!self.is_transaction, "latches are released after the transaction");
         self.end_command();

@@ -1,5 +1,5 @@
-//! Events: changes of keys, reported to an observer at once, under the slot's latch. So the events of a key
-//! arrive in the order of the changes, on whatever threads these happen.
+//! Events: changes of keys, reported to an observer under the slot's latch. So the events of a key
+//! arrive in the order of the changes, whichever threads make them.
 //!
 //! A command that changes a value announces it ([`Latched::announce`](crate::Latched::announce)). Events below commands are announced
 //! here in `keyspace`: keys that are new, expired, evicted or missed. While no events are wanted, each
@@ -81,7 +81,7 @@ impl WantedEvents {
 pub trait Observer: Send + Sync {
     /// Reports an event of a key.
     fn event(&self, thread: usize, wanted: WantedEvents, event: &str, db: DbIndex, key: &[u8]);
-    /// Reports that what these clients have read of a key is invalid; `by` is the client that changed the
+    /// Reports that the value these clients have read of a key is invalid; `by` is the client that changed the
     /// key, or 0.
     fn stale(&self, thread: usize, key: &[u8], readers: &BTreeSet<u64>, by: u64);
 }

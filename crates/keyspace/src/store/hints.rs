@@ -12,7 +12,7 @@
 //!    of a flushed database are freed directly if the epoch in which they were unlinked has passed
 //!    ([`crate::Cleared::free`]).
 //! 4. Hints are read through a [`Prefetcher`](crate::Prefetcher) only, which borrows the [`Latched`](crate::Latched) data
-//!    of a participant that is online. What it returns is read before that participant is next quiescent or offline, as the number
+//!    of a participant that is online. The memory is read before that participant is next quiescent or offline, as the number
 //!    of its pass shows.
 #![allow(unsafe_code, reason = "making a hint is a promise, which the invariants above keep")]
 
@@ -162,7 +162,7 @@ impl Hints<'_> {
         }
     }
 
-    /// The hints, of which none can be read.
+    /// The hints, marked as not readable.
     #[inline(always)]
     pub(crate) fn hidden(self) -> Self {
         Self { which: Which::None, ..self }

@@ -4,8 +4,8 @@
 //! requires it for writing. A change of a key notifies its readers in the same step as its watchers,
 //! through the [`Observer`](crate::Observer), and removes them: each read is notified once.
 //!
-//! Keys are recorded without their database, as in Redis, and a client by its number: that a client has
-//! left is detected when it is notified. Clients that track every change are served from
+//! Keys are recorded without their database, as in Redis, and a client by its number. A client that no
+//! longer exists is detected when it is notified. Clients that track every change are served from
 //! [`Events::changed_keys`](crate::Events::changed_keys).
 //!
 //! Invariant: the numbers in [`Remembered`] are those of the keys and clients in all lists.

@@ -110,7 +110,7 @@ impl SlotData {
         self.drop_empty_lists();
     }
 
-    /// Frees the memory of the rarer parts if they are empty.
+    /// Frees the memory of `more` if it is empty.
     pub(crate) fn drop_empty_lists(&mut self) {
         let Some(more) = &mut self.more else { return };
         if more.lists.as_deref().is_some_and(Lists::are_empty) {

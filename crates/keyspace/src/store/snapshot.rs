@@ -1,14 +1,14 @@
-//! The state of a running snapshot: how far it is in each slot, and which database each table belonged to at the cut.
+//! The state of a running snapshot: its progress in each slot, and the database of each table at the cut.
 //!
-//! A snapshot has the data of one instant, the *cut*, while clients go on. Walkers pass through the slots in portions,
+//! A snapshot has the data of one instant, the *cut*, while clients are served. Walkers visit the slots in portions,
 //! under read latches. A change of a key that the walk of its slot has not reached first *preserves* the key: its entry is
-//! passed to the [`SnapshotSink`], and marked, so that the walk passes it over. See `collections/src/snapshot.rs`.
+//! passed to the [`SnapshotSink`], and marked, so that the walk skips it. See `collections/src/snapshot.rs`.
 //!
 //! | state | from | by |
 //! |---|---|---|
 //! | off | - | all slots are done; no entry is marked |
 //! | on | off | [`SnapshotState::begin`], under all latches |
-//! | off, unswept | on | [`SnapshotState::cancel`]: changes preserve nothing; the walk goes on to remove the marks |
+//! | off, unswept | on | [`SnapshotState::cancel`]: changes preserve nothing; the walk continues, to remove the marks |
 //!
 //! Invariants:
 //! 1. `cut_dbs` and `current_dbs` are inverse to each other, and change only under all latches.
@@ -89,12 +89,12 @@ impl Progress {
         (self.0.max(Self::new(cut_db, 0).0) - Self::new(cut_db, 0).0) as u32
     }
 
-    /// Behind all positions of a database.
+    /// After all positions of a database.
     pub(crate) fn past(cut_db: DbIndex) -> Self {
         Self((u64::from(cut_db.0) + 1) << POSITION_BITS)
     }
 
-    /// Whether it is behind all positions of a database.
+    /// Whether it is after all positions of a database.
     pub(crate) fn is_past(self, cut_db: DbIndex) -> bool {
         self >= Self::past(cut_db)
     }
@@ -150,24 +150,24 @@ impl SnapshotState {
         self.is_on.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the preserving of entries. The walk goes on to its end, to remove the marks.
+    /// Ends the preserving of entries. The walk continues to its end, to remove the marks.
     pub fn cancel(&self) {
         self.is_on.store(false, Ordering::Relaxed);
         self.tracked.close();
     }
 
-    /// The number that a database had at the cut, if its entry at this position of a slot is neither walked nor taken.
+    /// The number that a database had at the cut, if its entries at this position are neither walked nor taken.
     fn unsaved_db(&self, slot: Slot, db: DbIndex, position: u32) -> Option<DbIndex> {
         let cut_db = self.cut_db(db)?;
         (self.progress(slot) <= Progress::new(cut_db, position)).then_some(cut_db)
     }
 
-    /// The number that a database had at the cut, if it is part of it.
+    /// The number that a database had at the cut, if the snapshot includes it.
     pub(crate) fn cut_db(&self, db: DbIndex) -> Option<DbIndex> {
         number_in(&self.cut_dbs, db)
     }
 
-    /// The number that a database of the cut has now, if it is still there.
+    /// The number that a database of the cut has now, if it still exists.
     pub(crate) fn current_db(&self, cut_db: DbIndex) -> Option<DbIndex> {
         number_in(&self.current_dbs, cut_db)
     }

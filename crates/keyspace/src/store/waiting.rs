@@ -30,7 +30,7 @@ use crate::store::slot_data::SlotData;
 /// Queues shorter than this are not swept.
 const SWEEP_LEN_MIN: usize = 8;
 
-/// Number of the last recorded keys with which a new one is compared. A key recorded twice costs one extra
+/// A new key is compared with so many of the last recorded keys. A key recorded twice costs one extra
 /// lookup.
 const NOTED_LATELY_COUNT: usize = 8;
 

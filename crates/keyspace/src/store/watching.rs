@@ -238,7 +238,7 @@ impl SlotData {
         });
     }
 
-    /// Handles that the table of a database becomes empty (`None`), or is replaced by that of another
+    /// Handles the emptying of a database's table (`None`), or its replacement by the table of another
     /// database.
     #[cold]
     pub(crate) fn note_replacement(

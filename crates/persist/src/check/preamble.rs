@@ -4,7 +4,7 @@ use super::window::Window;
 use crate::disk::DiskFile;
 use rdb::{Cutter, Event};
 
-/// Reads the snapshot, and leaves the window behind it. Returns the number of keys, or why it is not valid.
+/// Reads the snapshot, and moves the window to its end. Returns the number of keys, or the reason why it is invalid.
 pub(super) fn check<F: DiskFile>(window: &mut Window<'_, F>) -> Result<u64, String> {
     let mut cutter = Cutter::new(true);
     let mut key_count = 0;
@@ -19,7 +19,7 @@ pub(super) fn check<F: DiskFile>(window: &mut Window<'_, F>) -> Result<u64, Stri
                 }
             }
             None => {
-                // Twice as much each time, so that a large value is looked at a few times only.
+                // Doubles each time, so that a large value is scanned only a few times.
                 let wanted = (window.bytes().len() as u64 + 1).next_power_of_two();
                 let had = window.bytes().len();
                 let is_filled = window.fill(wanted).map_err(|error| error.to_string())?;

@@ -4,7 +4,7 @@ use crate::disk::DiskFile;
 use std::io;
 
 const READ_SIZE: usize = 1 << 20;
-/// Progress is worth a line in files of at least this size.
+/// Progress is reported for files of at least this size.
 const LARGE_FILE_SIZE: u64 = 64 << 20;
 
 pub(super) struct Window<'a, F> {
@@ -36,13 +36,13 @@ impl<'a, F: DiskFile> Window<'a, F> {
         &self.buffer[self.consumed..]
     }
 
-    /// Reads on until at least `size` bytes are in memory. False if the file has not that many: then all of the rest is
+    /// Reads until at least `size` bytes are in memory. Returns false if the file is shorter: then all of the rest is
     /// in memory.
     pub(super) fn fill(&mut self, size: u64) -> io::Result<bool> {
         self.buffer.drain(..self.consumed);
         self.start += self.consumed as u64;
         self.consumed = 0;
-        // Memory follows the bytes that are there, not those that a length announces.
+        // Memory grows with the bytes present, not with an announced length.
         while (self.buffer.len() as u64) < size {
             let at = self.buffer.len();
             self.buffer.resize(at + READ_SIZE, 0);
@@ -55,12 +55,12 @@ impl<'a, F: DiskFile> Window<'a, F> {
         Ok(true)
     }
 
-    /// Drops what is before `offset`, which is in memory.
+    /// Drops the bytes before `offset`, which is in memory.
     pub(super) fn consume_to(&mut self, offset: u64) {
         self.consumed = (offset - self.start) as usize;
     }
 
-    /// How many tenths of a large file are consumed; 0 for a small one.
+    /// The consumed tenths of a large file; 0 for a small file.
     pub(super) fn tenth(&self) -> u64 {
         if self.size < LARGE_FILE_SIZE { 0 } else { self.offset() * 10 / self.size }
     }

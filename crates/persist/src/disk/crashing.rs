@@ -1,11 +1,11 @@
 //! A file system in memory that fails and crashes, for tests.
 //!
-//! Each operation that changes something has a number. One of them can fail, or all from a number on. A crash keeps
-//! what was synced, and of the rest what a seed decides: any subset of the changes of names, in their order; of each
+//! Each operation that changes something has a number. One of them can fail, or all from a number on. A crash keeps all
+//! synced data. A seed selects what survives of the rest: any subset of the changes of names, in their order; of each
 //! file any subset of its unsynced writes, cut anywhere, with zeros in the gaps.
 //!
-//! Failing operations: `append` writes a part, `sync` of a file drops what is unsynced from what a later sync
-//! covers, `rename` and the others do nothing, or take effect and report an error all the same, as the seed decides.
+//! A failing `append` writes a part. A failing `sync` of a file excludes the unsynced bytes from later syncs. The other
+//! operations do nothing, or take effect and report an error nevertheless, as the seed decides.
 
 use super::{Disk, DiskFile};
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ impl CrashingDisk {
         self.lock().failing = failing;
     }
 
-    /// The disk after a crash, on which nothing fails. This one and its files are no longer of use.
+    /// Returns the disk after a crash, on which nothing fails. `self` and its files must not be used any more.
     #[must_use]
     pub fn crash(&self) -> CrashingDisk {
         let mut state = self.lock().clone();
@@ -126,7 +126,7 @@ impl CrashingDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an operation on names, and does it.
+    /// Counts and performs an operation on names.
     fn change_name(&self, change: NameChange) -> io::Result<()> {
         let mut state = self.lock();
         let fails = state.next_fails();
@@ -185,7 +185,7 @@ impl NameChange {
 }
 
 impl Change {
-    /// Applies a change of which `cut`, modulo its size, is the part that reached the disk.
+    /// Applies a change as it reached the disk: `cut` determines whether wholly, and otherwise the size of the part.
     fn apply(&self, durable: &mut Vec<u8>, cut: usize) {
         match self {
             Change::Write { offset, bytes } => {

@@ -15,7 +15,7 @@ impl Disk for SystemDisk {
     type File = SystemFile;
 
     fn open(&self, path: &Path) -> io::Result<SystemFile> {
-        // Not the append mode of the system: a file that is checked may be read-only up to its first truncation.
+        // A file that is only checked may be read-only; its first truncation then fails.
         let writable = OpenOptions::new().read(true).append(true).open(path);
         Ok(SystemFile(writable.or_else(|_| File::open(path))?))
     }

@@ -20,7 +20,7 @@ pub(super) fn list(
     context: DecodeContext<'_>,
 ) -> Result<List, Error> {
     let mut list = List::new();
-    // As servers do: what comes as several nodes or as a ziplist is not one listpack.
+    // As in Redis: a list of several nodes, or one in a ziplist, is not reported as a listpack.
     let mut is_quicklist = value_type == ValueType::ListZiplist;
     let mut buffer = DecimalBuffer::new();
     let mut push = |item: Item<'_>| list.push(End::Right, item.text(&mut buffer));
@@ -237,7 +237,7 @@ fn plain_hash(value_type: ValueType, input: &mut Input<'_>, fields: &mut Fields<
         let before = *input;
         let mut expiry = None;
         if matches!(value_type, ValueType::HashRelative | ValueType::HashAbsolute) {
-            // Relative ones are by 1 too large, as 0 means none.
+            // Relative expiries are stored plus 1, because 0 means none.
             let later = input.len()?;
             if later > 0 {
                 let at = i64::try_from(later).ok().and_then(|later| earliest.checked_add(later - 1));
@@ -276,7 +276,7 @@ impl Fields<'_> {
         let (mut field_buffer, mut value_buffer) = (DecimalBuffer::new(), DecimalBuffer::new());
         let (field, value) = (field.text(&mut field_buffer), value.text(&mut value_buffer));
         let expiry = expiry.map_or(ExpiryChange::Clear, ExpiryChange::At);
-        // Nothing is expired at the earliest time: duplicates are noticed whatever their expiry.
+        // At the earliest time no field is expired, so duplicates are found whatever their expiry.
         match self.hash.set(home, limits.hash, field, value, expiry, i64::MIN) {
             FieldWas::Absent => Ok(()),
             FieldWas::Expired | FieldWas::Present => Err(Fault::Duplicate),
@@ -291,7 +291,7 @@ fn read_blob(input: &mut Input<'_>, fill: impl FnOnce(&[u8]) -> Result<(), Fault
     fill(text.blob()).map_err(|fault| before.error(fault))
 }
 
-/// A score as text after its length; three values of the length stand for themselves.
+/// A score as text after its length; three values of the length mean NaN and the infinities.
 fn text_score(input: &mut Input<'_>) -> Result<f64, Error> {
     let before = *input;
     match input.byte()? {

@@ -1,7 +1,7 @@
 //! Streams: nodes of entries, each a listpack, then the groups with their pending entries.
 //!
 //! A node's listpack begins with the number of live and of deleted entries, and the names of its first entry's fields.
-//! An entry has flags, its id relative to the node's, names unless they are those, values, and its number of
+//! An entry has flags, its id relative to the node's, names if they differ from the node's, values, and its number of
 //! elements, so that it can be read backwards.
 
 use std::borrow::Cow;
@@ -24,7 +24,7 @@ const ENTRY_HEAD_LEN: i64 = 3;
 
 /// The time of a consumer that was never delivered an entry.
 const NEVER: i64 = -1;
-/// The count of a group of which it is not known.
+/// The count of a group whose count is unknown.
 const UNKNOWN: u64 = u64::MAX;
 
 /// Pending entries of a group that no consumer has claimed yet.
@@ -91,7 +91,7 @@ fn read_node(first: StreamId, bytes: &[u8], limits: NodeLimits, stream: &mut Str
     let mut texts = Vec::new();
     while live + deleted > 0 {
         let flags = int(&mut items)?;
-        // As servers do: differences wrap around.
+        // As in Redis, differences wrap around.
         let ms = first.ms.wrapping_add(int(&mut items)? as u64);
         let seq = first.seq.wrapping_add(int(&mut items)? as u64);
         texts.clear();
@@ -133,9 +133,9 @@ fn text_of(item: Item<'_>) -> Cow<'_, [u8]> {
     }
 }
 
-/// So many strings, which must be there.
+/// Takes `len` strings; fewer are a fault.
 fn take_texts<'a>(items: &mut Listpack<'a>, len: u64) -> Result<Vec<Cow<'a, [u8]>>, Fault> {
-    // Not reserved before it is known that they are there.
+    // Checked before memory is reserved.
     if items.len() as u64 <= len {
         return Err(Fault::StreamEntries);
     }
@@ -144,7 +144,7 @@ fn take_texts<'a>(items: &mut Listpack<'a>, len: u64) -> Result<Vec<Cow<'a, [u8]
 
 fn count(items: &mut Listpack<'_>) -> Result<u64, Fault> {
     let count = int(items)?;
-    // No listpack has as many elements: sums of two don't overflow.
+    // No listpack has as many elements. The bound keeps sums of two from overflowing.
     u64::try_from(count).ok().filter(|count| *count < 1 << 40).ok_or(Fault::StreamEntries)
 }
 

@@ -7,7 +7,7 @@ use crate::intset;
 use crate::lzf::Packer;
 use crate::output::{write_blob, write_int_text, write_len, write_text};
 
-/// Bytes up to which a node of a list takes elements: what servers allow by default.
+/// Bytes up to which a node of a list takes elements: the default of Redis.
 const NODE_SIZE_MAX: usize = 8192;
 /// A node that is one long element.
 const NODE_PLAIN: u64 = 1;
@@ -109,7 +109,7 @@ impl Encoder {
         if whole as f64 == score && whole.unsigned_abs() < 1 << 53 {
             return self.listpack.push(Item::Int(whole));
         }
-        // The shortest text that means this number; "inf" and "-inf" are those of servers, too.
+        // The shortest text that means this number; "inf" and "-inf" are also Redis's texts.
         self.listpack.push_text(format!("{score:?}").as_bytes());
     }
 }

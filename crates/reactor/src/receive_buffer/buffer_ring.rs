@@ -32,8 +32,8 @@ pub(crate) struct BufferRing {
 }
 
 impl BufferRing {
-    /// Allocates and registers `buffer_count` buffers, rounded up to a power of two, with `ring`.
-    /// Allocates the buffers and has them registered. `register` receives a page-aligned array of so many zeroed entries,
+    /// Allocates `buffer_count` buffers, rounded up to a power of two.
+    /// `register` registers them: it receives a page-aligned array of so many zeroed entries,
     /// which lives as long as the returned value.
     pub(crate) fn new(
         buffer_size: u32,

@@ -54,7 +54,7 @@ impl Shared {
             } else if !self.clients.remove(record.id) {
                 continue;
             } else {
-                // It takes no more data, even if its worker is notified later.
+                // It receives no more data, even if its worker is notified later.
                 if let Some(waiter) = record.waiter() {
                     let _ = waiter.wait.end_or_ask();
                 }

@@ -1,4 +1,4 @@
-//! What memory is used for: `MEMORY STATS`, and the figures of `INFO memory`.
+//! The use of memory: `MEMORY STATS`, and the figures of `INFO memory`.
 
 use std::collections::HashSet;
 

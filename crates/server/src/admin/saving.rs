@@ -1,6 +1,6 @@
 //! `SAVE`, `BGSAVE`, save points, and the refusal of writes when saving fails.
 //!
-//! What a snapshot is and how it is taken is in `snapshot.rs`.
+//! Snapshots themselves are in `snapshot.rs`.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ const OTHER_IN_PROGRESS: CommandError = CommandError::new(
 const NOTHING_TO_CANCEL: CommandError =
     CommandError::new("ERR Background saving is currently not in progress or scheduled");
 
-/// What is done with the result of a save.
+/// The function that receives the result of a save.
 type Then = Box<dyn FnOnce(bool) + Send>;
 
 impl Shared {
@@ -42,8 +42,8 @@ impl Shared {
         Settings::of_base(&self.config.load(), clock::unix_millis(), self.used_memory())
     }
 
-    /// Begins to save to the file of the configuration: the state under all latches if they are held (`data`), or that
-    /// of the next moment. `then` is called at the end, with whether it succeeded.
+    /// Begins to save to the configured file: the present state if all latches are held (`data`), otherwise that
+    /// of a cut that follows soon. `then` is called at the end, with whether it succeeded.
     pub fn begin_save(
         &'static self,
         kind: SaveKind,
@@ -86,7 +86,7 @@ impl Shared {
         self.guard_writes(&self.config.load());
     }
 
-    /// Whether writes are to be refused because the data could not be saved.
+    /// Whether writes must be refused because the data could not be saved.
     pub fn refuses_unsaved(&self, config: &Config) -> bool {
         config.stop_writes_on_bgsave_error && !config.save.0.is_empty() && self.snapshots.status.has_failed()
     }
@@ -98,7 +98,7 @@ impl Shared {
         self.snapshots.status.changes_since(dirty)
     }
 
-    /// Begins a scheduled save, or one that a save point demands. Called every tick.
+    /// Begins a scheduled save, or one that a save point requires. Called every tick.
     pub fn save_if_due(&'static self) {
         let status = &self.snapshots.status;
         if self.snapshots.is_busy() || self.is_stopping() || self.is_shutting_down() || self.is_loading() {
@@ -177,7 +177,7 @@ impl Shared {
         Err(NOTHING_TO_CANCEL)
     }
 
-    /// After `FLUSHALL`: a save of what was deleted is of no use, and the file is replaced by that of no data.
+    /// After `FLUSHALL`: cancels a save of the deleted data, and schedules one that replaces the file by an empty one.
     pub(super) fn flushed_all(&self) {
         let status = &self.snapshots.status;
         if status.is_saving() {
@@ -188,7 +188,7 @@ impl Shared {
         }
     }
 
-    /// Sets whether the writes are refused for want of a file.
+    /// Sets whether writes are refused because the data could not be saved.
     pub(super) fn guard_saved(&self, config: &Config) {
         self.modes.flags.set(GlobalFlags::UNSAVED, self.refuses_unsaved(config));
     }

@@ -65,7 +65,7 @@ impl Shared {
         self.workers.post_all(|| Mail::ConfigChanged);
     }
 
-    /// Refuses writes if they require replicas, as there are none, or if the data could not be saved.
+    /// Refuses writes if they require replicas, because there are none, or if the data could not be saved.
     pub fn guard_writes(&self, config: &Config) {
         let wants_replicas = config.min_replicas_to_write > 0 && config.min_replicas_max_lag > 0;
         self.modes.flags.set(GlobalFlags::NO_REPLICAS, wants_replicas);
@@ -208,7 +208,7 @@ fn raise_descriptor_limit(config: &Config) -> Result<(), Refusal> {
     }
 }
 
-/// Raises the limit of open files for all clients and threads. Returns how many descriptors are missing.
+/// Raises the limit of open files for all clients and threads. Returns the number of missing descriptors.
 fn missing_descriptors(config: &Config) -> Result<u64, Refusal> {
     let wanted = u64::from(config.maxclients) + crate::process::limits::own_descriptors(config);
     let limit = process::raise_open_file_limit(wanted).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! The end of the server: on a signal or by `SHUTDOWN`, after the data was saved if that is demanded, every worker sends its output, closes its connections
-//! and ends. The last one wakes the process's first thread, which cleans up.
+//! The end of the server: on a signal or by `SHUTDOWN`, after a save if one is requested, every worker sends its output,
+//! closes its connections and ends. The last one wakes the process's first thread, which cleans up.
 
 use std::time::Duration;
 
@@ -27,11 +27,11 @@ const NONE_IN_PROGRESS: CommandError = CommandError::new("ERR No shutdown in pro
 /// For how long writes are paused while the data is saved. The end of the save ends the pause earlier.
 const PAUSE_MS: i64 = i64::MAX / 4;
 
-/// How long the end of the process waits for a snapshot that was cancelled, so that its file is removed.
+/// How long the end of the process waits for a cancelled snapshot to remove its file.
 const CANCELLED_MS: i64 = 10_000;
 
 impl Shared {
-    /// Begins to end the server: at once, or after the data was saved. Returns whether the client, if any, is answered
+    /// Begins to end the server: at once, or after the data was saved. Returns whether the client, if any, gets a reply
     /// if that fails.
     pub fn shut_down(&'static self, cause: Cause) -> Result<bool, CommandError> {
         let (save, force, client) = match &cause {
@@ -93,7 +93,7 @@ impl Shared {
     /// Called when the data was saved for a shutdown, or could not be.
     fn end_shutdown(&self, is_saved: bool) {
         if is_saved && self.unsaved_changes() > 0 {
-            // A request that was being handled when the pause began.
+            // By a request that was running when the pause began.
             return self.modes.shutdown.save_again();
         }
         let Some(origin) = self.modes.shutdown.take() else { return };

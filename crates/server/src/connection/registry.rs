@@ -212,7 +212,7 @@ impl ClientRecord {
         }
     }
 
-    /// Publishes the session's numbers in the client self.
+    /// Publishes the session's numbers in the client record.
     pub fn publish(&self, session: &Session) {
         self.db.set(u64::from(session.db.0));
         let mut flags = session.flags;

@@ -1,16 +1,16 @@
 //! Eviction in the worker whose command needs the memory, for a time set by
-//! `maxmemory-eviction-tenacity`. The rest is done between the turns of the event loop, and commands go on meanwhile.
+//! `maxmemory-eviction-tenacity`. The rest is done between the turns of the event loop, while commands continue.
 //!
 //! For runs of plain requests room is made beforehand ([`Executor::has_room_for`]), for a batch at a time
 //! and with a reserve: adding up the memory use of all threads costs as much as evicting a key. All other
 //! commands check one by one ([`Executor::make_room`]).
 //!
-//! Eviction runs out of time once in a turn of the event loop: however many requests arrive, the next
+//! Eviction reaches its time limit once a turn of the event loop: however many requests arrive, the next
 //! turn is not delayed by more than that. After that, in this turn, a request that adds data evicts as
 //! much as memory use has grown since; nothing else evicts.
 //!
 //! Invariants
-//! 1. The memory that a thread may use without adding up is at most [`GRANT_SIZE_MAX`] bytes, beside the
+//! 1. The memory that a thread may use without adding up is at most [`GRANT_SIZE_MAX`] bytes, in addition to the
 //!    room found for the batch that it runs.
 //! 2. `excess_left` is set only between an eviction that ran out of time and the end of its turn.
 
@@ -52,7 +52,7 @@ enum Freed {
     Everything,
 }
 
-/// What a worker has found out about the memory that its requests may use.
+/// What a worker has determined about the memory that its requests may use.
 pub(super) struct MemoryBudget {
     evictor: Evictor,
     /// Whether the last eviction ran out of time.
@@ -200,7 +200,7 @@ impl Executor {
         self.budget.take(need) || self.seek_room(need)
     }
 
-    /// Adds up memory use, and evicts ahead if less than `need` bytes and a reserve are free. Grants each
+    /// Adds up memory use, and evicts in advance if less than `need` bytes and a reserve are free. Grants each
     /// thread a part of the rest, such that all of them together remain within the limit.
     #[cold]
     fn seek_room(&mut self, need: u64) -> bool {

@@ -1,4 +1,4 @@
-//! Running a command's handler: its context, and the reply of a handler that fails. Used by every way to run a request:
+//! Running a command's handler: its context, and the reply of a handler that fails. Used for all requests:
 //! alone, among plain requests, in a transaction, and again for a waiter.
 
 use commands::context::{Ctx, Effects};

@@ -18,11 +18,11 @@ impl Executor {
         !connection.session.authenticated && self.settings.requires_authentication
     }
 
-    /// Makes the session follow a change of the users. Returns whether the connection is to be closed without running
-    /// the request: its user is deleted, or it lost its right to a subscription.
+    /// Applies a change of the users to the session. Returns whether the connection must be closed without running
+    /// the request: its user is deleted, or may no longer have a subscription.
     #[inline]
     pub fn follow_users(&mut self, session: &mut Session) -> bool {
-        // A session that has just authenticated may be ahead of this worker.
+        // A session that has just authenticated may have newer users than this worker.
         if session.users_version < self.settings.users.version() {
             session.follow_users(&self.settings.users);
             return session.is_closing();
@@ -30,13 +30,13 @@ impl Executor {
         false
     }
 
-    /// Answers a request that the permissions of its user do not allow. `None`: they do. Latches that the request waited
+    /// Answers a request that the permissions of its user do not allow. `None`: they allow it. Latches that it waited
     /// for are released.
     #[inline(never)]
     pub(super) fn deny(&mut self, connection: &mut Connection, found: Found, args: Args<'_>) -> Option<Step> {
         let session = &mut connection.session;
         if session.in_multi() && found.command.flags.contains(Flags::NO_MULTI) {
-            // It is refused whatever the permissions.
+            // It is refused, whatever the permissions are.
             return None;
         }
         let db_count = self.shared.keyspace.db_count();
@@ -54,7 +54,7 @@ impl Executor {
         Some(Step::Done)
     }
 
-    /// Whether a request may access keys that are not among its arguments. Its handler checks that, too: otherwise it need
+    /// Whether a request may access keys that are not among its arguments; its handler checks that, too. Otherwise it need
     /// not latch them.
     pub(super) fn may_reach(&self, connection: &Connection, found: Found, args: Args<'_>) -> bool {
         let session = &connection.session;

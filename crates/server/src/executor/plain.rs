@@ -22,7 +22,7 @@ use crate::connection::Connection;
 use crate::monitoring::command_log::Cost;
 use crate::monitoring::statistics::WorkerStatistics;
 
-/// Above this duration a run may contain a slow command: then each command has to be timed by itself.
+/// Above this duration a run may contain a slow command: then each command must be timed by itself.
 const TIMED_TOGETHER_NS_MAX: u64 = 100_000;
 
 /// The room that the write log must have for a run of plain requests, in bytes: more than the requests of one batch
@@ -106,7 +106,7 @@ impl Executor {
                     ahead.preload(&self.shared.keyspace, planned.behind(place, count));
                 }
                 let latched = if let [key] = keys {
-                    // The compiler sees that the length is 1.
+                    // Lets the compiler assume that the length is 1.
                     self.planner.pipeline.apply_hints(std::slice::from_ref(key), first_key);
                     latches.latch_next(ctx.data, slot_of_hash(key.hash), mode)
                 } else {

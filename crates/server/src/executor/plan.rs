@@ -108,7 +108,7 @@ impl Planned {
 /// The facts known of requests of one form before anything is latched.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
-    /// The requests that it is for.
+    /// The requests that it covers.
     pub(super) requests: Series,
     pub(super) command: Option<&'static Command>,
     pub(super) id: CommandId,

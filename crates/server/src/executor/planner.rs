@@ -26,7 +26,7 @@ pub(super) struct Planner {
     shared: &'static Shared,
     /// The prefetch pipeline of the batch that runs.
     pub(super) pipeline: Box<PrefetchPipeline>,
-    /// The other one of two: of requests that were planned ahead, while the current batch was not. Boxed, as they are
+    /// The second pipeline: of requests that were planned ahead, while the current batch was not. Boxed, as they are
     /// swapped.
     other_pipeline: Box<PrefetchPipeline>,
     /// Memory for later batches.
@@ -52,7 +52,7 @@ impl Planner {
         }
     }
 
-    /// Sets the pipeline of requests that were planned ahead aside, or takes it up again.
+    /// Swaps the pipeline of the current batch with that of the requests planned ahead.
     pub(super) fn swap_pipelines(&mut self) {
         std::mem::swap(&mut self.pipeline, &mut self.other_pipeline);
     }

@@ -11,16 +11,16 @@ use super::plan::{Plan, Refusal};
 use super::{Executor, Step};
 use crate::connection::Connection;
 
-/// How much of a request an error may quote, in bytes.
+/// The maximum part of a request that an error quotes, in bytes.
 const QUOTE_SIZE_MAX: usize = 128;
 
-/// How much of a client's input the log shows, in bytes.
+/// The maximum part of a client's input that the log shows, in bytes.
 const LOGGED_INPUT_SIZE_MAX: usize = 128;
 
 impl Executor {
-    /// Answers a request that no state of its connection could make right. An unauthenticated client does
-    /// not get the reason. A line of HTTP is not answered, but closes the connection: a browser may have
-    /// been made to send it, with commands in its body.
+    /// Answers a request that is invalid in every state of its connection. An unauthenticated client does
+    /// not receive the reason. A line of HTTP gets no reply, but closes the connection: a browser may have
+    /// been tricked into sending it, with commands in its body.
     #[cold]
     pub(super) fn refuse(&mut self, connection: &mut Connection, plan: &Plan, args: Args<'_>) -> Step {
         if is_http(args.name()) {

@@ -1,10 +1,10 @@
-//! The requests of an append-only file, run by an executor of their own.
+//! Runs the requests of an append-only file, with an executor of its own.
 //!
-//! They were executed before, and their replies are discarded. So nothing refuses them: no mode of the server, limit of
-//! memory or missing right. Nothing expires between them, no events are sent, and they count in no statistics of commands.
+//! The requests were executed before, and their replies are discarded. No mode of the server, memory limit or
+//! permission refuses them. Nothing expires between them, no events are sent, and no command statistics include them.
 //! An error reply means that the file does not match the data; it is logged.
 //!
-//! Owns a connection without a socket. Runs on a thread that is no worker; a latch that is taken is waited for by asking again.
+//! Owns a connection without a socket. Runs on a thread that is not a worker; a busy latch is polled.
 //! Invariant: the thread number is [`REPLAY_THREAD`], so there is one replay at a time.
 
 use std::rc::Rc;
@@ -40,7 +40,7 @@ const CLIENT_ID: u64 = u64::MAX;
 /// The time until a busy latch is tried again.
 const BUSY_WAIT: Duration = Duration::from_micros(50);
 
-/// No mode of the server concerns a replay.
+/// No mode of the server applies to a replay.
 static NO_MODES: sync::OnceLock<GlobalFlags> = sync::OnceLock::new();
 
 /// See the module documentation.
@@ -68,11 +68,11 @@ impl<H: Host> LogReplay<H> {
         executor.is_replay = true;
         executor.flags = NO_MODES.get_or_init(GlobalFlags::default);
         executor.take_config_over();
-        // Without a place it prefetches nothing.
+        // Without a place among the epochs' participants it prefetches nothing.
         let _ = executor.latching.join_epochs();
         let address = || "append-only file".to_owned();
         let now = Millis(clock::unix_millis());
-        // Of a user who may do everything, whatever the users of the server are.
+        // The connection of an unrestricted user, independent of the users of the server.
         let mut session = Session::new(CLIENT_ID, address(), address(), now, &Users::new(&CATALOGUE));
         session.users_version = u64::MAX;
         let record = Arc::new(ClientRecord::new(CLIENT_ID, address(), address(), -1, now.0));
@@ -85,7 +85,7 @@ impl<H: Host> LogReplay<H> {
         replay
     }
 
-    /// Ends the wait of the connection for a latch or for anything else.
+    /// Ends the wait of the connection.
     fn end_wait(&mut self) {
         let (connection, latching) = (&mut self.connection, &mut self.executor.latching);
         if let Some(parked) = connection.parked.take() {
@@ -141,12 +141,12 @@ impl<H: Host> Replay for LogReplay<H> {
             if processed == Processed::Waiting {
                 self.end_wait();
             } else if done == 0 && processed != Processed::Yielded {
-                // The rest is not what the reader of the file takes for requests, which it has reported.
+                // The rest is invalid, which the reader of the file has reported.
                 break;
             }
         }
         self.executor.latching.release();
-        // Nothing that is loaded is a change since the last save.
+        // Loaded data does not count as a change since the last save.
         self.executor.latching.counters.dirty.set(0);
         self.executor.planner.pipeline.clear();
         self.executor.latching.quiescent();

@@ -106,7 +106,7 @@ pub(super) struct Serving<'a> {
 /// Whether a blocking request could begin to wait.
 pub(super) enum BeginWait {
     Begun,
-    /// Its slots are latched for reading, but adding to the queues is a write.
+    /// Its slots are latched for reading, but adding to the queues requires latches for writing.
     NeedsWriting,
 }
 
@@ -236,8 +236,8 @@ impl Executor {
         self.latching.has_ready() || !self.serve_context.deferred_serves.is_empty()
     }
 
-    /// Runs a deferred serve with the latches that it has, or parks it for the next latch under the name
-    /// `token`. While writes are paused it has none.
+    /// Runs a deferred serve with the latches that it has, or parks it for the next latch with the token
+    /// `token`. While writes are paused it holds none.
     pub fn run_deferred(
         &mut self,
         deferred: &mut DeferredServe,
@@ -296,7 +296,7 @@ impl Serving<'_> {
         let mut place = 0;
         while let Some(waiter) = self.data.next_waiter(key.key(), &mut place) {
             let Some(request) = waiter.request.downcast_ref::<WaitingRequest>() else {
-                unreachable!("everybody who waits for a key is entered by `begin_wait`");
+                unreachable!("every waiter for a key is added by `begin_wait`");
             };
             if !request.also.iter().all(|slot| self.latches.try_latch_extra(self.data, *slot)) {
                 // Later waiters must not overtake: the data remains for the first.
@@ -306,7 +306,7 @@ impl Serving<'_> {
             match waiter.wait.try_serve() {
                 TryServe::Over => continue,
                 TryServe::BeingServed => {
-                    // Another writer is serving it with another key, perhaps in vain: then it must not miss this one.
+                    // Another writer is serving it with another key. If that fails, it must be served with this key.
                     self.serve_context
                         .deferred_serves
                         .push(DeferredServe::new(Arc::clone(key), &request.also));
@@ -345,14 +345,14 @@ impl Serving<'_> {
     /// Checks again that the user of a waiter may run its request, if permissions changed since it began to wait.
     ///
     /// # Errors
-    /// If not: the reply instead.
+    /// The reply, if it may not.
     fn check_permission(&self, waiter: &Waiter, request: &WaitingRequest) -> Result<(), Vec<u8>> {
         let access = &self.shared.access;
         if request.users_version >= access.version() {
             return Ok(());
         }
         let users = access.users();
-        // Of a deleted user: the connection is about to be closed.
+        // The user is deleted: the connection is about to be closed.
         let user = users.current(&request.user).ok_or_else(Vec::new)?;
         let (found, args) = (request.found, request.args.args());
         user.check(found.id, args, request.db, self.data.db_count()).map_err(|denial| {
@@ -418,7 +418,7 @@ impl Serving<'_> {
         Some(out)
     }
 
-    /// Writes a served request to the logs that want it, under its client's name.
+    /// Writes a served request to the logs that select it, with its own client.
     #[cold]
     fn log(&mut self, waiter: &Waiter, request: &WaitingRequest, cost: Cost) {
         let session = &mut self.serve_context.session;

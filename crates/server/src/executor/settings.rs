@@ -18,7 +18,7 @@ pub struct Settings {
     pub requires_authentication: bool,
     /// The generation of both.
     pub(super) generation: u64,
-    /// The costs from which on a command may be logged.
+    /// The costs from which a command may be logged.
     pub(super) thresholds: Thresholds,
     /// Whether replies wait until the changes that they show are on disk.
     pub awaits_disk: bool,
@@ -27,7 +27,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the settings in force. `is_replay`: as they concern requests that were executed before.
+    /// Returns the settings in force. `is_replay`: for requests that were executed before.
     pub(super) fn new(shared: &Shared, is_replay: bool) -> Self {
         // Before the configuration, so that a change meanwhile is not missed.
         let generation = shared.config.generation();
@@ -52,7 +52,7 @@ impl Settings {
     }
 }
 
-/// Without what would refuse or report requests, or delete keys with an expiry in the past.
+/// Disables the directives that refuse or report requests, or delete keys with an expiry in the past.
 fn of_replay(config: Config) -> Config {
     Config {
         import_mode: true,

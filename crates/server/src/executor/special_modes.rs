@@ -1,4 +1,4 @@
-//! The handling of requests in special modes: pauses, transactions being queued, monitors, swallowed
+//! The handling of requests in special modes: pauses, transactions being queued, monitors, suppressed
 //! replies, expired keys to delete, slow and large commands to log.
 
 use std::sync::Arc;
@@ -137,7 +137,7 @@ impl Executor {
         }
     }
 
-    /// Makes the request wait a moment, as a worker that it would send to is congested.
+    /// Makes the request wait shortly, because a worker that it would send to is congested.
     #[cold]
     pub(super) fn wait_for_congestion(&mut self, connection: &mut Connection) -> Step {
         let timeout = Some(CONGESTION_WAIT);
@@ -241,8 +241,8 @@ impl Executor {
         }
     }
 
-    /// Whether a command that reads all connections must wait for the other workers' turns: requests
-    /// these, or finds that it has waited. The wait is bounded, as a worker may be busy.
+    /// Whether a command that reads all connections must wait for the other workers' turns. Requests
+    /// their end, or finds that the command has waited. The wait is bounded, as a worker may be busy.
     pub(super) fn must_await_turns(&mut self, connection: &mut Connection) -> bool {
         if std::mem::take(&mut connection.turns.are_over) {
             return false;
@@ -290,7 +290,7 @@ impl Executor {
             self.reject(connection, found, &error);
             return Step::Done;
         }
-        // A transaction that can't run any more needs no memory.
+        // A transaction that can no longer run needs no memory.
         let is_doomed = connection.session.is_doomed();
         if let Some(queue) = connection.session.multi.as_mut().filter(|_| !is_doomed) {
             queue.push(found, args, keys);
@@ -314,7 +314,7 @@ impl Executor {
         self.shared.hub.post_to_monitors(self.thread, &line);
     }
 
-    /// Swallows or keeps a reply by `CLIENT REPLY`, for a request that was answered without being run.
+    /// Suppresses or keeps a reply by `CLIENT REPLY`, for a request that was answered without being run.
     pub(super) fn settle_reply_flags(&mut self, connection: &mut Connection, mark: usize) {
         if !connection.session.flags.is_empty() {
             let _ = self.finish_special(connection, mark);

@@ -63,7 +63,7 @@ impl Queue {
     /// Adds an entry, or counts it if there is no room.
     pub fn push(&self, entry: Entry) {
         let mut waiting = self.lock();
-        // After one dropped entry all are dropped until the count is taken: it is logged in their place.
+        // After one dropped entry all are dropped until the writer takes the count, which is logged in their place.
         let is_full = waiting.batch.dropped_count > 0
             || waiting.batch.entries.len() >= ENTRY_COUNT_MAX
             || waiting.size + entry.size() > SIZE_MAX;

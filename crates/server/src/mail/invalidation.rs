@@ -1,13 +1,13 @@
-//! Invalidations for client-side caching on their way to other workers.
+//! Invalidations for client-side caching, as mail to other workers.
 
 use std::sync::Arc;
 
 use crate::connection::Token;
 
-/// The fixed size that an invalidation on its way counts, in bytes.
+/// The fixed part of an invalidation's size in the mail, in bytes.
 const OVERHEAD: usize = 256;
 
-/// Changed keys, on their way to one connection.
+/// Changed keys, for one connection.
 pub struct Invalidation {
     /// The last known token of the connection.
     pub to: Token,

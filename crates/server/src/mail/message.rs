@@ -9,12 +9,12 @@ use std::sync::Arc;
 use commands::subscriptions::SubscriptionKind;
 use wire::reply::{Protocol, ReplyBuffer};
 
-/// The fixed size that a message on its way counts besides its text, in bytes.
+/// The fixed part of a message's size in the mail, besides its text, in bytes.
 const OVERHEAD: usize = 256;
 
-/// A published message on its way to the workers.
+/// A published message, as mail to the workers.
 pub struct Message {
-    /// The audiences that it is for.
+    /// Its audiences.
     pub heading: Heading,
     /// The head for subscribers of the channel, without its first byte, and the tail.
     frame: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct Message {
     channel: Range<usize>,
 }
 
-/// The audiences that a message is for.
+/// The audiences of a message.
 pub struct Heading {
     /// The kind of its channel.
     pub kind: SubscriptionKind,

@@ -7,7 +7,7 @@ use commands::host::DenialEvent;
 use sync::atomic::{AtomicU64, Ordering};
 use sync::{Mutex, MutexGuard};
 
-/// Denials that are alike are one entry if not more time than this passed between them, in milliseconds.
+/// The maximum time between equal denials for which they share an entry, in milliseconds.
 const ALIKE_MS_MAX: i64 = 60_000;
 
 /// The number of newest entries that a denial is compared with.
@@ -138,10 +138,10 @@ mod tests {
         assert_eq!(entries(&denials), [("a".to_owned(), 2, 0), ("b".to_owned(), 1, 1)]);
         let newest = &denials.newest(1)[0];
         assert_eq!((newest.created_ms, newest.updated_ms, &newest.client[..]), (1000, 3000, &b"at 3000"[..]));
-        // After more than a minute it is another one.
+        // After more than a minute it is another entry.
         record(&denials, "a", 63_001, 10);
         assert_eq!(entries(&denials)[0], ("a".to_owned(), 1, 2));
-        // So is one behind the ten newest.
+        // So is a denial whose equal is not among the ten newest.
         (0..10).for_each(|number| record(&denials, &number.to_string(), 63_001, 100));
         record(&denials, "a", 63_002, 100);
         assert_eq!(entries(&denials)[0], ("a".to_owned(), 1, 13));

@@ -1,4 +1,4 @@
-//! The latency monitor: for each kind of event its last 160 seconds that had one, as `LATENCY` shows them.
+//! The latency monitor: for each kind of event the last 160 seconds with such an event, as `LATENCY` shows them.
 
 use std::collections::{BTreeMap, VecDeque};
 

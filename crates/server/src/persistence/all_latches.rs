@@ -1,4 +1,4 @@
-//! Latching every slot from a thread that is no worker.
+//! Latching every slot from a thread that is not a worker.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use sync::Mutex;
 use crate::connection::Token;
 use crate::shared::Shared;
 
-/// The time between two looks at a latch that is taken. Its wake-up goes to a worker, where the token has no connection.
+/// The time between two attempts at a busy latch. Its wake-up goes to a worker, where the token has no connection.
 const BUSY_WAIT: Duration = Duration::from_micros(50);
 
-/// One thread at a time waits, as all of them have the same token.
+/// Only one thread waits at a time, because all threads use one token.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs `body` while all latches are held for writing. It must be brief: every client waits.
+/// Runs `body` while all latches are held for writing. It must be brief: all clients wait.
 pub fn with_all_latches<R>(shared: &Shared, body: impl FnOnce() -> R) -> R {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let waiting = Waiting { token: Token::underway(0).0, wait: &|| sync::thread::sleep(BUSY_WAIT) };

@@ -29,7 +29,7 @@ const EMPTY_VERSION: u16 = 11;
 /// The end mark of a snapshot.
 const END_MARK: u8 = 0xff;
 
-/// The interval of looks at how far the file is written.
+/// The interval at which the written LSN is checked.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 const IN_PROGRESS: CommandError =
@@ -44,7 +44,7 @@ pub enum AppendOnlyError {
     /// Its files.
     #[error(transparent)]
     Files(#[from] FilesError),
-    /// A step on the way.
+    /// Another operation.
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -62,8 +62,8 @@ pub fn open(config: &Config) -> Result<AppendOnlyFiles<ServerDisk>, FilesError> 
     AppendOnlyFiles::open(disk::current(), layout)
 }
 
-/// Begins to write the append-only file of a server with the data of these files. If there are none, it has no data.
-/// Nothing changes meanwhile.
+/// Begins to write the append-only file of a server that has loaded these files; without files it has no data.
+/// No data changes meanwhile.
 ///
 /// # Errors
 /// Of the file system.
@@ -107,7 +107,7 @@ fn start_writer(shared: &'static Shared, files: AppendOnlyFiles<ServerDisk>) -> 
 /// # Errors
 /// Of the file system.
 pub fn switch_on(shared: &'static Shared, config: &Config) -> Result<(), AppendOnlyError> {
-    // A thread that was told to stop may still be synchronising.
+    // A thread that was ordered to stop may still be synchronising.
     end(shared);
     let append_only = &shared.persistence.append_only;
     append_only.clear_orders();
@@ -123,7 +123,7 @@ pub fn switch_on(shared: &'static Shared, config: &Config) -> Result<(), AppendO
 /// `BGREWRITEAOF`: returns the status. As in Redis, a rewrite that a transaction orders counts as scheduled.
 ///
 /// # Errors
-/// A rewrite is under way, or the file system refuses.
+/// A rewrite is under way, or an operation of the file system failed.
 pub fn request_rewrite(shared: &'static Shared, is_queued: bool) -> Result<&'static str, CommandError> {
     let figures = &shared.persistence.append_only.figures;
     let is_other_busy = shared.snapshots.is_busy();
@@ -148,20 +148,20 @@ pub fn request_rewrite(shared: &'static Shared, is_queued: bool) -> Result<&'sta
     })
 }
 
-/// Writes the append-only file of a server that has it switched off, once.
+/// Writes the append-only file once, although it is switched off.
 fn write_once(shared: &'static Shared) -> Result<(), AppendOnlyError> {
     switch_on(shared, &shared.config.load())?;
-    // Taken after the file is complete.
+    // Carried out once the file is complete.
     shared.persistence.append_only.order(Order::StopAfterRewrite);
     Ok(())
 }
 
-/// Switches the append-only file off. What is logged so far is written and synchronised soon.
+/// Switches the append-only file off. The log up to now is written and synchronised soon.
 pub fn switch_off(shared: &Shared) {
     shared.persistence.append_only.order(Order::Stop);
 }
 
-/// Waits until everything that is logged by now is in the file, unless writing fails.
+/// Waits until the log up to now is in the file, unless writing fails.
 pub fn await_written(shared: &Shared) {
     let (log, append_only) = (&shared.keyspace.log, &shared.persistence.append_only);
     let end = log.end();
@@ -173,12 +173,12 @@ pub fn await_written(shared: &Shared) {
     }
 }
 
-/// Ends the append-only file: everything that is logged so far is written and synchronised. Blocks until then.
+/// Ends the append-only file: writes and synchronises the log up to now. Blocks until then.
 pub fn end(shared: &Shared) {
     if let Some(thread) = shared.persistence.append_only.take_thread() {
         shared.persistence.append_only.order(Order::Stop);
         if thread.join().is_err() {
-            log::error!("The thread of the append-only file has failed");
+            log::error!("The append-only thread has panicked");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Loading: RDB files and append-only files become data.
+//! Loading of RDB files and append-only files.
 //!
 //! | function | loads |
 //! |---|---|
 //! | [`load_rdb`] | an RDB file |
 //! | [`load_append_only`] | the files of an append-only directory |
 //! | [`reload::begin`] | either, while the server runs, in place of its data (`DEBUG RELOAD`, `DEBUG LOADAOF`) |
-//! | [`load_at_start`] | what the configuration names: the append-only directory, or the dump file |
+//! | [`load_at_start`] | the configured files: the append-only directory, or the dump file |
 //!
 //! ```text
 //! let mut files = AppendOnlyFiles::open(disk::current(), layout)?;      // or none, without `appendonly`
@@ -14,11 +14,11 @@
 //! shared.end_loading();
 //! ```
 //!
-//! They run on a thread that is no worker. Between [`Shared::begin_loading`] and [`Shared::end_loading`], which the caller
-//! calls, the workers serve only commands with the flag `LOADING`; nothing is expired or evicted. What is loaded is not logged,
-//! sends no events and does not count as a change. The functions log what they do, and why they fail.
+//! Called on a thread other than a worker. Between [`Shared::begin_loading`] and [`Shared::end_loading`], which the caller
+//! calls, the workers serve only commands with the flag `LOADING`; nothing is expired or evicted. Loaded data is not logged,
+//! sends no events and does not count as a change. The functions log their progress and errors.
 //!
-//! Owns no data. Touches the keyspace through latchings of its own, with thread numbers behind those of the workers.
+//! Owns no data. Touches the keyspace through latchings of its own, with thread numbers above those of the workers.
 //! Start reading at [`load_at_start`], then `loading/rdb_file.rs` and `loading/append_only.rs`.
 
 mod append_only;
@@ -46,11 +46,11 @@ pub use rdb_file::{RdbError, RdbFault, RdbOptions};
 /// The time until a busy latch is tried again.
 const BUSY_WAIT: Duration = Duration::from_micros(50);
 
-/// Files can't be loaded. The reason is logged.
+/// Files cannot be loaded. The reason is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadFailed;
 
-/// Loads the append-only files, if there are any to be used, or else the dump file: at the start of the server.
+/// Loads the append-only files, or without `appendonly` the dump file, at the start of the server.
 ///
 /// # Errors
 /// The files are not valid or can't be read; the server must not serve.
@@ -132,7 +132,7 @@ fn log_loaded(shared: &Shared) {
     );
 }
 
-/// Logs why an RDB file can't be loaded, in the words that operators of Redis know where there are some.
+/// Logs why an RDB file can't be loaded, with Redis's text where one exists.
 fn log_rdb_error(name: &str, error: &RdbError) {
     let RdbError { fault, offset, key } = error;
     let of_key = key.as_ref().map(|key| format!(", key \"{}\"", key.escape_ascii())).unwrap_or_default();
@@ -161,7 +161,7 @@ fn seconds_since(started: Ticks) -> f64 {
     Ticks::now().ns_since(started) as f64 / 1e9
 }
 
-/// Waits for a latch that another thread holds: for a worker's command, or for another decoder.
+/// Waits for a latch that a worker's command or another decoder holds.
 fn wait_a_moment() {
     sync::thread::sleep(BUSY_WAIT);
 }

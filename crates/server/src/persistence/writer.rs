@@ -1,22 +1,22 @@
-//! The thread that writes the append-only file: it reads the write log, writes what is new, and synchronises the file as
-//! `appendfsync` says.
+//! The thread that writes the append-only file: it reads the write log, writes new bytes, and synchronises the file as
+//! `appendfsync` requires.
 //!
 //! Owns the files and a reader of the log; no other thread writes them. Touches shared state only to say how far the log
-//! is durable and whether writing fails. Nothing here waits for a latch, so the disk delays only those who depend on it:
+//! is durable and whether writing fails. The thread never waits for a latch while it writes, so the disk delays only
 //! replies that wait for it (`always`), and writers when the log's buffer is full.
 //!
 //! Invariants:
-//! 1. The reader advances past bytes that are written (`everysec`, `no`) or synchronised (`always`). What it has not passed
-//!    is still in the log and can be written again.
-//! 2. With `always`, the durable LSN is the end of what a successful sync covers. A reply that waits for it shows nothing
-//!    that a crash can take back.
+//! 1. The reader advances past bytes that are written (`everysec`, `no`) or synchronised (`always`). Later bytes are
+//!    still in the log and can be written again.
+//! 2. With `always`, the durable LSN is the end of the bytes that successful syncs cover. A reply that waits for it has
+//!    no data that a crash can lose.
 //! 3. While writing fails, commands that change data are refused, so the log grows no further.
 //!
 //! | failure | recovery, tried every second, and once when the file is switched off or the server ends |
 //! |---|---|
-//! | a write | the file is cut at the last whole write; the log still has what follows |
-//! | a sync with `always` | the file is cut at what was synchronised before; the log still has what follows |
-//! | a sync otherwise | bytes that are not known to be on disk have left the log: they are lost to this file, and a new history begins with a snapshot of memory |
+//! | a write | the file is cut at the last complete write; the log still has the later bytes |
+//! | a sync with `always` | the file is cut at its synchronised size; the log still has the later bytes |
+//! | a sync otherwise | unsynchronised bytes have left the log: they are lost to this file, and a new history begins with a snapshot |
 //!
 //! Start reading at [`Writer::turn`]; rewriting is in `writer/rewriting.rs`.
 
@@ -42,7 +42,7 @@ use crate::shared::persistence::{Figures, Order};
 use grouping::Grouping;
 use rewriting::Rewriting;
 
-/// The largest write, in bytes. The log has room for others after each.
+/// The largest write, in bytes, except with `always`. After each write the log has room again.
 const WRITE_SIZE_MAX: usize = 1 << 20;
 
 /// The interval of synchronisations with `everysec`, in milliseconds.
@@ -71,7 +71,7 @@ pub struct Writer<D: Disk> {
     grouping: Grouping,
     config: Arc<Config>,
     generation: u64,
-    /// When the last sync with `everysec` began.
+    /// The start of the last sync with `everysec`.
     synced_at: Uptime,
     /// The second of the last annotation.
     annotated_at: i64,
@@ -81,7 +81,7 @@ pub struct Writer<D: Disk> {
     is_stopping: bool,
 }
 
-/// A failure that is not overcome yet.
+/// A failure without a successful recovery yet.
 struct Failure {
     /// Whether bytes that have left the log may not be on disk.
     has_lost: bool,
@@ -92,7 +92,7 @@ impl<D: Disk + Send + 'static> Writer<D>
 where
     D::File: Send,
 {
-    /// Starts the thread. The files accept appends, and `reader` is where their contents end. `None`: they begin with a
+    /// Starts the thread. The files accept appends, and `reader` is at their end. `None`: they begin with a
     /// snapshot, which the thread takes.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ where
         &self.shared.persistence.append_only.figures
     }
 
-    /// Writes what is new, or waits for it. Returns false when nothing is left to do.
+    /// Writes the new bytes of the log, or waits for some. Returns false when the thread must end.
     fn turn(&mut self) -> bool {
         if self.shared.config.generation() != self.generation {
             self.generation = self.shared.config.generation();
@@ -187,7 +187,7 @@ where
         !is_always && !self.is_stopping && self.failure.is_none() && left < WRITE_SIZE_MAX as u64
     }
 
-    /// Waits for something to do, for this long at most. Returns false if the thread is to end instead.
+    /// Waits for work, at most for this time. Returns false if the thread must end instead.
     fn rest(&mut self, timeout: Duration) -> bool {
         if !self.is_stopping {
             self.shared.persistence.append_only.wait(self.reader.as_mut(), timeout);
@@ -195,7 +195,7 @@ where
         !self.is_stopping
     }
 
-    /// Writes the bytes that the log has now, some at most. Returns their number.
+    /// Writes bytes that the log has now. Returns their number.
     fn write(&mut self) -> Result<usize, Failed> {
         let policy = self.policy();
         let is_always = policy == Appendfsync::Always;
@@ -206,7 +206,7 @@ where
             self.annotate()?;
         }
         let Some(reader) = &mut self.reader else { return Ok(0) };
-        // The cut is loaded afterwards: if there is one within what can be read, it is seen.
+        // The cut is loaded afterwards, so a cut within the readable bytes is seen.
         let end = reader.complete_end();
         let limit = self.shared.persistence.append_only.cut().unwrap_or(end).min(end);
         let chunk = reader.bytes(limit);
@@ -245,7 +245,7 @@ where
         Ok(size)
     }
 
-    /// Writes the time before the requests of another second than the last ones.
+    /// Writes a timestamp before the first requests of a second.
     fn annotate(&mut self) -> Result<(), Failed> {
         let now = clock::unix_millis() / 1000;
         let has_more = self.reader.as_mut().is_some_and(|reader| reader.complete_end() > reader.lsn());
@@ -277,7 +277,7 @@ where
         }
     }
 
-    /// When the file is synchronised now.
+    /// The synchronisation policy in force.
     fn policy(&self) -> Appendfsync {
         match self.config.no_appendfsync_on_rewrite && self.shared.snapshots.is_busy() {
             true => Appendfsync::No,
@@ -301,7 +301,7 @@ where
         if Ticks::now().ns_since(started) > SYNC_NS_MAX {
             self.figures().delayed_syncs.fetch_add(1, Ordering::Relaxed);
             log::warn!(
-                "Asynchronous AOF fsync is taking too long (disk is busy?). Clients go on, until the write log is full."
+                "Asynchronous AOF fsync is taking too long (disk is busy?). Clients wait only if the write log is full."
             );
         }
         self.note_latency(started, event);
@@ -332,7 +332,7 @@ where
         self.failure = Some(Failure { has_lost, retry_at: Uptime::now().plus_ms(RETRY_INTERVAL_MS) });
     }
 
-    /// Prepares the files for another attempt after a failure, if it is time for one. Returns whether it is.
+    /// Prepares the files for another attempt after a failure, if one is due. Returns whether writing can be tried.
     fn recover(&mut self) -> bool {
         let Some(failure) = &mut self.failure else { return true };
         if Uptime::now() < failure.retry_at && !self.is_stopping {
@@ -365,7 +365,7 @@ where
         figures.written.store(written.0, Ordering::Release);
     }
 
-    /// Ends the thread: the file is synchronised, and nothing waits for it any more.
+    /// Ends the thread: synchronises and closes the file. No write is refused because of it any more.
     fn end(mut self) {
         self.abandon_rewrite();
         // A torn write is cut off, if possible.
@@ -373,7 +373,7 @@ where
         if self.failure.is_some() {
             log::error!("The AOF file ends without the last changes, because writing fails");
         }
-        // A file that is still to begin with a snapshot was closed with that.
+        // A file whose first snapshot is not complete was closed with its rewrite.
         if is_whole
             && self.files.is_open()
             && let Err(error) = self.files.sync()

@@ -50,7 +50,7 @@ fn random_id() -> String {
     text[..40].to_owned()
 }
 
-/// Returns the seed for a text: always the same for one text.
+/// Returns the seed for a text: equal texts yield equal seeds.
 pub fn seed_of(text: &str) -> [u64; 4] {
     let fold = |salt: u64| {
         let step =

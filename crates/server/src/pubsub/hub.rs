@@ -3,7 +3,7 @@
 //! Owns these numbers and no state of a connection. Touches other workers by mail only.
 //! Invariants:
 //! 1. A worker's number for a name is that of the connections in its
-//!    [`LocalSubscriptions`](super::LocalSubscriptions), except for those on their way there.
+//!    [`LocalSubscriptions`](super::LocalSubscriptions), except for connections that are being moved there.
 //! 2. A message carries the stamp of each audience that it is counted for. A subscription has the stamp of the
 //!    first audience that counts it: it gets the messages with that stamp or a later one.
 //! 3. Mail is posted inside the passage, where the audiences are read. An unsubscription changes the audience
@@ -35,7 +35,7 @@ use crate::mail::{Mail, Workers};
 /// Locks for the order of messages, to which channels are assigned by hash.
 const ORDER_COUNT: usize = 64;
 
-/// Bytes that may be on their way to a worker before publishers have to wait.
+/// Bytes of unread mail of a worker from which publishers must wait.
 const BACKLOG_SIZE_MAX: u64 = 1 << 20;
 
 /// The state of publishing and invalidation shared by all workers.
@@ -57,7 +57,7 @@ pub struct Hub {
     /// The registry of connections, once it is set.
     clients: OnceLock<&'static Registry>,
     backlogs: Box<[Padded<Backlog>]>,
-    /// One more than the highest index of a worker that was ever sent anything: the bound of sums.
+    /// One more than the highest index of a worker that has received mail: the bound of sums.
     seen_backlogs: AtomicUsize,
     senders: Box<[Padded<Sender>]>,
     /// Number of congested workers.
@@ -73,7 +73,7 @@ pub(super) struct Caching {
     pub redirections: BTreeMap<u64, Redirection>,
 }
 
-/// The bytes that are on their way to a worker.
+/// The bytes of unread mail of a worker.
 #[derive(Default)]
 struct Backlog {
     size: AtomicU64,
@@ -223,7 +223,7 @@ impl Hub {
     pub fn end_prefix(&self, prefix: &[u8], thread: usize, meanwhile: impl FnOnce()) {
         let prefixes = &mut self.lock_caching().prefixes;
         let Some(audience) = prefixes.get_mut(prefix) else {
-            panic!("nobody listens to what somebody leaves")
+            panic!("the prefix has no subscribers to remove")
         };
         audience.remove(thread);
         if audience.is_empty() {
@@ -234,7 +234,7 @@ impl Hub {
     }
 
     /// Moves a connection to another worker with all its subscriptions; `meanwhile` runs while nothing is
-    /// published. It is to send the connection to the new worker, with the stamp from which on messages go to it there.
+    /// published. It must send the connection to the new worker, with the stamp from which messages go to it there.
     pub fn change_thread(
         &self,
         names: &[(SubscriptionKind, Arc<[u8]>)],
@@ -337,7 +337,7 @@ impl Hub {
         Some(thread)
     }
 
-    /// Whether a worker is congested: more than its limit is on its way to it.
+    /// Whether a worker is congested: its unread mail exceeds the limit.
     #[must_use]
     pub fn is_thread_congested(&self, thread: usize) -> bool {
         self.backlogs[thread].0.is_congested.load(Ordering::SeqCst)
@@ -369,7 +369,7 @@ impl Hub {
         }
     }
 
-    /// Bytes that are on their way to all workers.
+    /// Bytes of unread mail of all workers.
     #[must_use]
     pub fn underway_bytes(&self) -> u64 {
         let seen = &self.backlogs[..self.seen_backlogs.load(Ordering::Relaxed)];

@@ -50,7 +50,7 @@ pub fn give_all(hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
     give(hub, session, out, None);
 }
 
-/// Writes an invalidation to a tracking connection, or the notice that its redirection target is gone. An
+/// Writes an invalidation to a tracking connection, or the notice that its redirection target is closed. An
 /// existing target was notified by the worker that made the change.
 fn give(hub: &Hub, session: &mut Session, out: &mut Vec<u8>, keys: Option<&[u8]>) {
     let Some(tracking) = &session.tracking else { return };
@@ -104,7 +104,7 @@ impl Hub {
         // Mail to a connection's old worker would arrive after replies that its new worker sends meanwhile.
         let _kept = self.keep_connections(sender);
         for client in readers {
-            // Readers that are gone, or have ended tracking, are filtered here.
+            // Readers that are closed, or have ended tracking, are filtered here.
             let Some(record) = clients.find(*client) else { continue };
             let flags = record.session_flags();
             let is_own = flags.contains(SessionFlags::TRACKING_NOLOOP) && *client == by;
@@ -157,7 +157,7 @@ impl Hub {
         self.send_invalidation(None, Invalidation { to, client: target, keys, is_redirected, is_own_change });
     }
 
-    /// Sends an invalidation after a connection that has moved; drops it if the connection is gone.
+    /// Sends an invalidation after a connection that has moved; drops it if the connection is closed.
     pub fn forward(&self, mut invalidation: Invalidation) {
         let record = self.clients().and_then(|clients| clients.find(invalidation.client));
         if let Some(record) = record {

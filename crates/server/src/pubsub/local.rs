@@ -34,7 +34,7 @@ pub struct LocalSubscriptions {
     listeners: RefCell<Listeners>,
     /// The connection whose requests are being executed.
     current_client: Cell<Token>,
-    /// Messages for a connection that unsubscribed within a transaction, to be sent after it.
+    /// Messages for a connection that unsubscribed within a transaction, to be sent after the transaction.
     late: RefCell<Vec<u8>>,
 }
 
@@ -264,7 +264,7 @@ impl LocalSubscriptions {
         since.is_some_and(|since| since < number)
     }
 
-    /// The connections that a broadcast is for.
+    /// The receivers of a broadcast.
     pub fn broadcast_listeners(&self, number: u64, broadcast: &Broadcast) -> Vec<Token> {
         self.hub.delivered(self.thread, broadcast.size());
         let all = self.listeners.borrow();
@@ -273,7 +273,7 @@ impl LocalSubscriptions {
         listeners.filter(|(_, since)| *since < number).map(|(token, _)| token).collect()
     }
 
-    /// Returns an invalidation whose connection is no longer here, to be sent after it; marks it as delivered
+    /// Returns an invalidation whose connection has moved, to be forwarded; marks it as delivered
     /// otherwise.
     pub fn invalidation_came(&self, invalidation: Invalidation, is_here: bool) -> Option<Invalidation> {
         self.hub.delivered(self.thread, invalidation.size());
@@ -284,7 +284,7 @@ impl LocalSubscriptions {
         None
     }
 
-    /// Calls `give` for each connection that a message is for, with the form that it gets.
+    /// Calls `give` for each receiver of a message, with the message's form for it.
     pub fn deliver(&self, message: &Message, mut give: impl FnMut(Token, Form<'_>)) {
         self.for_each_name(message, |listeners, stamp, form| {
             for (token, since) in listeners.iter() {
@@ -311,7 +311,7 @@ impl LocalSubscriptions {
         }
     }
 
-    /// Removes the subscriptions of a connection that is gone.
+    /// Removes the subscriptions of a closed connection.
     pub fn remove(&self, token: Token, subscriptions: &Subscriptions) {
         let mut listeners = self.listeners.borrow_mut();
         for kind in SUBSCRIPTION_KINDS {

@@ -12,7 +12,7 @@
 //! | `events.rs` | keyspace events as messages |
 //! | `invalidation.rs` | invalidations for client-side caching |
 //!
-//! Messages and invalidations on their way are contents of mail: `mail/message.rs`, `mail/invalidation.rs`.
+//! Unread messages and invalidations are contents of mail: `mail/message.rs`, `mail/invalidation.rs`.
 //!
 //! **Exact counts and order.** Audiences are read without a lock, so a message may be counted for an audience
 //! that is just changing. It carries the audience's stamp: a later subscription has a later stamp, and does not

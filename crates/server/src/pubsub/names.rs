@@ -82,7 +82,7 @@ impl Audience {
     /// Counts one connection less.
     pub fn remove(&mut self, thread: usize) {
         let Some(count) = self.count_of(thread) else {
-            panic!("thread {thread} stops listening to what it does not listen to")
+            panic!("thread {thread} has no subscription that could end")
         };
         *count -= 1;
         if *count == 0 {

@@ -1,9 +1,9 @@
 //! The users in force: changed by one thread at a time, followed by the connections of all workers.
 //!
 //! A change stores new [`Users`] and begins a generation of the configuration, so that each worker takes them over before its
-//! next batch. Mail makes each worker check the connections that send nothing. A command that changes users holds its reply
-//! until every worker has ended the turn in which it may have used the old ones. So after the reply no request is run with
-//! old permissions: one that waits for a latch or for data is checked again when it continues.
+//! next batch. Mail makes each worker check its idle connections, too. A command that changes users holds its reply
+//! until every worker has ended the turn in which it may have used the old ones. After the reply no request is run with
+//! old permissions: a request that waits for a latch or for data is checked again when it continues.
 
 use std::sync::Arc;
 
@@ -48,14 +48,14 @@ impl AccessControl {
         self.users.load()
     }
 
-    /// A version that the users have reached.
+    /// The present version of the users.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 }
 
-/// Reads the users of an ACL file. `users` are those before.
+/// Reads the users of an ACL file. `users` are the present users.
 ///
 /// # Errors
 /// The file can't be read, or is invalid: the reason, in one line.
@@ -69,10 +69,10 @@ pub fn read_file(path: &str, users: &Users, config: &Config) -> Result<Users, St
 }
 
 impl Shared {
-    /// Replaces the users by what `change` makes of them.
+    /// Replaces the users by the result of `change`.
     ///
     /// # Errors
-    /// That of `change`: then nothing changes.
+    /// The error of `change`: then nothing changes.
     pub fn change_users<E>(&self, change: impl FnOnce(&Users) -> Result<Users, E>) -> Result<(), E> {
         let access = &self.access;
         let _changing = access.changing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -1,7 +1,7 @@
 //! Background work: frees memory, on a thread of its own that starts with the first work.
 //!
-//! The queue is bounded by the work: the thread that adds to it has just removed as much from the keyspace.
-//! Evicted keys make room only when they are freed, so beyond [`EVICTED_SIZE_MAX`] the evicting thread frees
+//! The queue is bounded by its contents: the thread that adds to it has just removed as much from the keyspace.
+//! Evicted keys make room only when they are freed, so beyond [`EVICTED_SIZE_MAX`] the evicting worker frees
 //! them itself.
 
 use std::sync::{Arc, PoisonError};
@@ -34,7 +34,7 @@ struct Counts {
 }
 
 impl Background {
-    /// Returns a background thread of this name that is to run on these CPUs; empty: on all.
+    /// Returns a background thread of this name for these CPUs; empty: for all.
     pub fn on_cpus(name: &'static str, cpus: Vec<usize>) -> Self {
         Self { cpus, name, ..Self::default() }
     }

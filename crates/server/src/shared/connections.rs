@@ -1,4 +1,4 @@
-//! The connections of all workers: their listeners, their limits, and how many were closed or refused because of one.
+//! The connections of all workers: their listeners, their limits, and the numbers of closed and refused connections.
 
 use config::Config;
 use sync::Mutex;
@@ -8,7 +8,7 @@ use super::Shared;
 use crate::connection::listeners::{ListenSockets, Origin};
 use crate::connection::reply_buffers::ReplyBufferRules;
 
-/// What applies to the connections of all workers.
+/// The state that concerns the connections of all workers.
 #[derive(Default)]
 pub struct Connections {
     /// The TCP listeners.

@@ -1,4 +1,4 @@
-//! The state of loading: how far it is, and what the last load has brought.
+//! The state of loading: the progress, and the results of the last load.
 //!
 //! Written by the thread that loads, read by all. Whether a load is under way is [`GlobalFlags::LOADING`], which is
 //! tested before every request: commands without the flag `LOADING` are refused meanwhile, and nothing is expired, evicted
@@ -29,33 +29,33 @@ pub struct Loading {
     pub written_memory: AtomicU64,
     /// Keys of RDB files that were loaded.
     pub loaded_key_count: AtomicU64,
-    /// Keys of RDB files that were expired already, and skipped.
+    /// Keys of RDB files that were already expired, and skipped.
     pub expired_key_count: AtomicU64,
     /// Keys of RDB files without elements, which were skipped.
     pub empty_key_count: AtomicU64,
     /// Whether the load at the start has failed.
     has_failed: AtomicBool,
-    /// Errors that replayed requests were answered with.
+    /// The number of error replies to replayed requests.
     pub unexpected_error_count: AtomicU64,
     above: OnceLock<(StartReplay, BeginReload)>,
 }
 
 /// Runs the requests of an append-only file.
 pub trait Replay {
-    /// Runs requests that are complete and whose commands exist. A transaction that is not complete yet goes on with the
-    /// next ones.
+    /// Runs requests that are complete and whose commands exist. An incomplete transaction is continued by the
+    /// next requests.
     fn run(&mut self, requests: &[u8]);
     /// The time of the requests from now on, Unix time in milliseconds.
     fn tell_time(&mut self, now: i64);
 }
 
-/// Makes a replay on the calling thread. It belongs to a layer above.
+/// Makes a replay on the calling thread. Implemented by a higher layer.
 pub type StartReplay = fn(&'static Shared) -> Box<dyn Replay>;
 
-/// Begins to load data while the server runs; the waiter is served at the end. It belongs to a layer above.
+/// Begins to load data while the server runs; the waiter is served at the end. Implemented by a higher layer.
 pub type BeginReload = fn(&'static Shared, Reload, Arc<Waiter>);
 
-/// How far a load is.
+/// The progress of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// When it began, Unix time in seconds.
@@ -82,7 +82,7 @@ impl Loading {
         self.loaded_bytes.load(Ordering::Relaxed)
     }
 
-    /// How far the load is at a Unix time in seconds.
+    /// The progress of the load at a Unix time in seconds.
     #[must_use]
     pub fn progress(&self, now: i64) -> Progress {
         let started_at = self.started_at.load(Ordering::Relaxed);
@@ -90,7 +90,7 @@ impl Loading {
         let loaded_bytes = self.loaded_bytes();
         let percent = if total_bytes == 0 { 0.0 } else { loaded_bytes as f64 / total_bytes as f64 * 100.0 };
         let passed = (now - started_at).max(0);
-        // As in Redis: a second, if nothing can be said yet.
+        // As in Redis: a second, while there is no progress to estimate from.
         let left_seconds = match passed {
             0 => 1,
             _ => {
@@ -109,7 +109,7 @@ impl Loading {
 }
 
 impl Shared {
-    /// Sets what layers above do for loading.
+    /// Sets the functions of higher layers for loading.
     pub fn load_with(&self, start_replay: StartReplay, begin_reload: BeginReload) {
         self.loading.above.get_or_init(|| (start_replay, begin_reload));
     }

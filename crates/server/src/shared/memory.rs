@@ -16,8 +16,8 @@ use super::background::Background;
 use crate::mail::Mail;
 use crate::monitoring::statistics::WorkerStatistics;
 
-/// The growth of resident, unallocated bytes for which workers hand their free memory to the allocator, if the growth is
-/// more than what is allocated, too.
+/// The growth of resident, unallocated bytes from which on workers return their free memory to the allocator, if it is
+/// also more than the allocated memory.
 const RELEASED_SIZE_MIN: usize = 8 << 20;
 /// The growth of resident, unallocated bytes for which the allocator's free memory is returned to the system.
 const PURGED_SIZE_MIN: usize = 4 << 20;
@@ -26,7 +26,7 @@ const HEAP_COUNT_MAX: usize = 64;
 
 /// The memory of the process.
 pub struct Memory {
-    /// Whether memory use was over its limit at the last check: then buffers are not kept for reuse.
+    /// Whether memory use exceeded its limit at the last check: then buffers are not kept for reuse.
     pub is_over_limit: AtomicBool,
     /// How long memory use was over its limit.
     pub exceeded_time: ExceededTime,
@@ -34,8 +34,8 @@ pub struct Memory {
     pub startup: AtomicU64,
     /// Highest use seen, in bytes.
     pub peak: AtomicU64,
-    /// The least resident, unallocated bytes since the allocator was last purged, which measures them itself: memory that is
-    /// used and freed between a purge and the next look must count as growth.
+    /// The least resident, unallocated bytes since the allocator was last purged (which measures them): memory that is
+    /// used and freed between a purge and the next check must count as growth.
     kept_by_purge: AtomicUsize,
     /// Measures the resident bytes.
     pub resident: ResidentSize,
@@ -103,7 +103,7 @@ impl Shared {
         (allocated + data).saturating_sub(mapped + self.keyspace.waiting_bytes())
     }
 
-    /// Returns free memory to the system in the background, if it is much: vacant memory of the heaps, and what the
+    /// Returns much free memory to the system in the background: vacant memory of the heaps, and memory that the
     /// allocator keeps free. Called once a second.
     pub fn trim(&'static self) {
         self.keyspace.note_time();
@@ -120,7 +120,7 @@ impl Shared {
         }
     }
 
-    /// Makes every worker hand its free memory to the allocator, which is then purged. Takes time in proportion to the
+    /// Makes every worker return its free memory to the allocator, and purges that. Takes time in proportion to the
     /// memory in use.
     pub fn release_free_memory(&self) {
         self.workers.post_all(|| Mail::ReleaseFreeMemory);
@@ -172,7 +172,7 @@ impl ExceededTime {
             return;
         }
         let now = Ticks::now().uptime_us().max(1) as u64;
-        // If several threads get here at once, one changes it.
+        // If several threads arrive at once, one of them changes it.
         let next = if is_exceeded { now } else { 0 };
         let changed =
             self.since_us.compare_exchange(since, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();

@@ -73,7 +73,7 @@ impl GlobalFlags {
     pub const LOADING: u32 = 1 << 5;
     /// Writes are refused because the data could not be saved.
     pub const UNSAVED: u32 = 1 << 8;
-    /// A snapshot can't keep up with changes of what it has not saved yet: they wait.
+    /// A snapshot can't keep up with changes of unsaved entries: these changes wait.
     pub const SNAPSHOT_FULL: u32 = 1 << 9;
     /// The append-only file can't be written, so writes are refused.
     pub const APPEND_FAILED: u32 = 1 << 10;

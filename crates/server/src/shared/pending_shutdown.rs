@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | none | pending | [`PendingShutdown::begin`]: writes are paused |
 //! | pending | saving | [`PendingShutdown::begin_saving`], once no other snapshot is being taken |
-//! | saving | pending | [`PendingShutdown::save_again`]: a write came in between |
+//! | saving | pending | [`PendingShutdown::save_again`]: a write was made in between |
 //! | pending, saving | none | [`PendingShutdown::take`]: the server ends, or the shutdown failed or was aborted |
 
 use std::sync::PoisonError;
@@ -26,10 +26,10 @@ struct State {
     is_saving: bool,
 }
 
-/// Where a shutdown comes from.
+/// The origin of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The client to be answered if it fails; `None`: a signal.
+    /// The client that receives a reply if it fails; `None`: a signal.
     pub client: Option<u64>,
     /// Whether the server ends even if the data can't be saved.
     pub force: bool,
@@ -42,7 +42,7 @@ impl PendingShutdown {
         self.is_pending.load(Ordering::Acquire)
     }
 
-    /// Begins. `false`: one is pending already.
+    /// Begins a shutdown. `false`: one is already pending.
     #[must_use]
     pub fn begin(&self, origin: Origin) -> bool {
         let mut state = self.lock();
@@ -54,7 +54,7 @@ impl PendingShutdown {
         true
     }
 
-    /// Whether saving is to begin now.
+    /// Whether saving must begin now.
     #[must_use]
     pub fn begin_saving(&self) -> bool {
         self.lock().as_mut().is_some_and(|state| !std::mem::replace(&mut state.is_saving, true))
@@ -67,7 +67,7 @@ impl PendingShutdown {
         }
     }
 
-    /// Ends it.
+    /// Ends the pending shutdown.
     pub fn take(&self) -> Option<Origin> {
         let state = self.lock().take();
         self.is_pending.store(false, Ordering::Release);

@@ -1,4 +1,4 @@
-//! Persistence as all threads see it: how far the write log is durable, what is asked of the thread that writes the
+//! Persistence as all threads see it: how far the write log is durable, the orders for the thread that writes the
 //! append-only file, and the state that `INFO` shows.
 
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use crate::mail::{Mail, Workers};
 
 /// The state of persistence.
 pub struct Persistence {
-    /// How far the write log is on disk, or need not be.
+    /// The LSN up to which the write log is on disk, or need not be.
     pub durable: DurableLsn,
     /// The append-only file.
     pub append_only: AppendOnly,
@@ -31,7 +31,7 @@ pub struct AppendOnly {
     /// Wakes the thread that writes it.
     signal: Arc<Signal>,
     orders: Mutex<VecDeque<Order>>,
-    /// The LSN at which the rewrite under way has its cut; `u64::MAX`: there is no cut to come.
+    /// The LSN of the cut of the rewrite under way; `u64::MAX`: no cut is expected.
     cut: AtomicU64,
     /// Why writing fails.
     failure: Mutex<Option<String>>,
@@ -41,7 +41,7 @@ pub struct AppendOnly {
     pub figures: Figures,
 }
 
-/// What other threads ask of the thread that writes the append-only file.
+/// An order for the thread that writes the append-only file.
 pub enum Order {
     /// Rewrite the file; whether its base is to be a snapshot in RDB.
     Rewrite {
@@ -50,18 +50,18 @@ pub enum Order {
     },
     /// The log is read from here on: this is the cut of the snapshot with this number.
     Attached(u64, LogReader),
-    /// The snapshot with this number is complete and is to be the base, or why there is none.
+    /// The snapshot with this number is complete and becomes the base, or the reason why there is none.
     BaseWritten(u64, Result<(), String>),
-    /// End when the rewrite under way, or wanted, has ended.
+    /// End after the rewrite that is under way or wanted.
     StopAfterRewrite,
     /// Write and synchronise everything, and end.
     Stop,
 }
 
-/// The state of the append-only file for `INFO`. Single values; together they need not be of one instant.
+/// The state of the append-only file for `INFO`. The values need not be of one instant.
 #[derive(Default)]
 pub struct Figures {
-    /// Whether there is a thread that writes it.
+    /// Whether a thread writes it.
     pub is_on: AtomicBool,
     /// Bytes of all of its files.
     pub size: AtomicU64,
@@ -71,9 +71,9 @@ pub struct Figures {
     pub written: AtomicU64,
     /// Microseconds that each write is delayed, for tests (`DEBUG AOF-FLUSH-SLEEP`).
     pub write_delay_us: AtomicU64,
-    /// Whether there are bytes that are written, but not synchronised.
+    /// Whether some bytes are written but not synchronised.
     pub is_unsynced: AtomicBool,
-    /// How often synchronising took longer than the interval between two.
+    /// The number of synchronisations that took longer than two seconds.
     pub delayed_syncs: AtomicU64,
     /// Whether a rewrite waits for another snapshot to end.
     pub is_rewrite_scheduled: AtomicBool,
@@ -92,7 +92,7 @@ pub struct Figures {
     pub rewrite_failed: AtomicBool,
     /// The number of rewrites.
     pub rewrites: AtomicU64,
-    /// The number of rewrites that failed since the last one that did not.
+    /// The number of failed rewrites since the last successful one.
     pub rewrite_failures: AtomicU64,
 }
 
@@ -167,7 +167,7 @@ impl Persistence {
             LogWake::Writer(token) => workers.post(Token(token).thread(), Mail::Resume(Token(token))),
         };
         let capacity = config.write_log_size.next_power_of_two() as usize;
-        // A worker may begin while the one before it in its handle still ends.
+        // A worker may begin while the former worker of its handle is still ending.
         let log = WriteLog::new(Lsn(0), capacity, 2 * THREAD_COUNT_MAX, wake);
         let append_only = AppendOnly {
             signal,
@@ -214,18 +214,18 @@ impl AppendOnly {
         self.cut.store(cut.0, Ordering::Release);
     }
 
-    /// The LSN at which a rewrite has its cut, if there is one to come. Loaded after the end of what can be read.
+    /// The LSN of a rewrite's expected cut. Must be loaded after the end of the readable bytes.
     #[must_use]
     pub fn cut(&self) -> Option<Lsn> {
         Some(Lsn(self.cut.load(Ordering::Acquire))).filter(|cut| cut.0 != u64::MAX)
     }
 
-    /// Ends the cut: the rewrite's increment begins, or there is no rewrite any more.
+    /// Clears the cut: the rewrite's increment begins, or the rewrite has ended.
     pub fn clear_cut(&self) {
         self.cut.store(u64::MAX, Ordering::Release);
     }
 
-    /// Forgets the orders for a thread that has ended.
+    /// Removes the orders for a thread that has ended.
     pub fn clear_orders(&self) {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -249,14 +249,14 @@ impl AppendOnly {
 }
 
 impl Shared {
-    /// Records why writing the append-only file fails, or that it does no longer. Meanwhile writes are refused.
+    /// Records why writing the append-only file fails, or that it no longer fails. Writes are refused meanwhile.
     pub fn note_append_failure(&self, failure: Option<String>) {
         let has_failed = failure.is_some();
         *self.persistence.append_only.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
         self.modes.flags.set(GlobalFlags::APPEND_FAILED, has_failed);
     }
 
-    /// Moves the end of what is durable, and lets the workers send the replies that waited for it.
+    /// Advances the durable LSN, and makes the workers send the replies that waited for it.
     pub fn advance_durable(&self, end: Lsn) {
         self.persistence.durable.advance(end, |thread| self.workers.post(thread, Mail::Durable));
     }

@@ -48,7 +48,7 @@ impl Shared {
                 since != 0 && now.saturating_sub(since) >= period_ms
             });
             let turn = late.map(|(index, thread)| (index, thread.turn_since_ms.value()));
-            // Once for a turn, however long it takes.
+            // Once a turn, however long it takes.
             if let Some((index, _)) = turn.filter(|_| turn != reported_turn) {
                 log::warn!(
                     "--- WATCHDOG TIMER EXPIRED --- broadloom-io-{index} has been in one turn for {period_ms} ms"

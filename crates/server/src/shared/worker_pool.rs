@@ -1,4 +1,4 @@
-//! The workers as a whole: starting them, retiring some, and the end of the last one.
+//! The pool of workers: starting them, retiring some, and the end of the last one.
 //!
 //! Invariants: worker 0 runs as long as the server. A handle has at most one worker: starting one, and the end
 //! of one, require the lock of `taken`. If workers outnumber their CPUs, they do not preempt each other.
@@ -29,7 +29,7 @@ pub type Ready = Result<(), String>;
 /// Starts the worker of a handle, which reports when it is ready.
 pub type StartWorker = fn(&'static Shared, usize, Listeners) -> io::Result<Receiver<Ready>>;
 
-/// The workers as a whole.
+/// The pool of workers.
 pub struct WorkerPool {
     /// The handles that have a worker, or will have one in a moment.
     taken: Mutex<[bool; THREAD_COUNT_MAX]>,
@@ -42,7 +42,7 @@ pub struct WorkerPool {
     cpus: Cpus,
     /// Reports workers whose turns take too long.
     pub watchdog: Watchdog,
-    /// A worker uses the layers above this one, therefore it is started by a function from there.
+    /// Starts a worker. A worker uses higher layers, so the function comes from there.
     start: StartWorker,
 }
 
@@ -119,7 +119,7 @@ impl Shared {
         }
     }
 
-    /// Sets the number of workers. Starts the missing ones, and notifies all of the change: surplus ones
+    /// Sets the number of workers. Starts the missing ones, and notifies all of the change: surplus workers
     /// retire. If one can't be started or can't serve, the number does not change. Waits until the new workers
     /// are ready.
     pub fn set_thread_count(&'static self, count: u32) -> std::io::Result<()> {
@@ -150,7 +150,7 @@ impl Shared {
                 }
             }
         }
-        // They start at the same time, so that all together take hardly longer than one.
+        // They start at the same time, so that starting all takes hardly longer than one.
         for (index, ready) in starting {
             match ready.recv().unwrap_or_else(|_| Err("it ended at once".to_owned())) {
                 Ok(()) => taken[index] = true,
@@ -163,7 +163,7 @@ impl Shared {
         result
     }
 
-    /// Whether the worker of a handle may end: it still is to retire, and nothing is on its way to it. After a
+    /// Whether the worker of a handle may end: it must still retire, and nothing is in flight to it. After a
     /// `true` the handle is free.
     #[must_use]
     pub fn let_go(&self, index: usize) -> bool {
@@ -198,7 +198,7 @@ impl Shared {
         })
     }
 
-    /// Starts the first worker. What it logs about its event loop applies to all.
+    /// Starts the first worker. Its log line about the event loop applies to all.
     fn start_first(&'static self, listeners: Listeners) -> Receiver<Ready> {
         self.start_worker(0, listeners).unwrap_or_else(|error| {
             let (tell, told) = mpsc::channel();
@@ -218,7 +218,7 @@ impl Shared {
         started
     }
 
-    /// Whether there is work for more than one worker now, or this is to be assumed.
+    /// Whether there is work for more than one worker now, or must be assumed to be.
     #[must_use]
     pub fn several_threads_work(&self) -> bool {
         let is_working = |thread: &usize| self.workers.handle(*thread).busy_permille() >= WORKING_PERMILLE;

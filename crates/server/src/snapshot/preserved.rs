@@ -1,6 +1,6 @@
 //! Entries that were about to change, encoded by the threads that change them, until a walker writes them.
 //!
-//! A part for each thread, so that they do not wait for each other. The buffer is bounded: when it is full, changes of
+//! Each thread has a part, so threads do not wait for each other. The buffer is bounded: when it is full, changes of
 //! entries that are not saved yet wait before they latch, see [`Preserved::at_pressure`]. A thread that already holds
 //! latches exceeds the bound by its own entries.
 
@@ -17,11 +17,11 @@ use sync::{Mutex, OnceLock};
 use super::elements::Elements;
 use super::settings::Encoding;
 
-/// Bytes of preserved entries from which on changes wait, and those from which on they go on.
+/// Bytes of preserved entries at which changes begin to wait, and at which they continue.
 const SIZE_MAX: usize = 32 << 20;
 const SIZE_LOW: usize = SIZE_MAX / 2;
 
-/// Receives whether changes have to wait.
+/// Receives whether changes must wait.
 pub(super) type Pressure = Box<dyn Fn(bool) + Send + Sync>;
 
 /// The buffer of preserved entries.
@@ -53,7 +53,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Encodes an entry. Returns whether the version holds it.
+    /// Encodes an entry. Returns whether the version can hold it.
     pub(super) fn add(
         &mut self,
         (encoder, encoding): (&mut Encoder, &Encoding),
@@ -99,7 +99,7 @@ impl Default for Preserved {
 }
 
 impl Preserved {
-    /// Begins a snapshot: what a cancelled one has left is dropped.
+    /// Begins a snapshot, and drops the rest of a cancelled one.
     pub(super) fn begin(&self, encoding: Encoding) {
         for part in &self.parts {
             let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,7 @@ impl Preserved {
         self.has_failed.store(false, Ordering::Relaxed);
     }
 
-    /// Sets the function that receives whether changes have to wait.
+    /// Sets the function that receives whether changes must wait.
     pub(super) fn at_pressure(&self, pressure: Pressure) {
         self.pressure.get_or_init(|| pressure);
     }
@@ -129,17 +129,17 @@ impl Preserved {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// Records that the version does not hold an entry.
+    /// Records that the version cannot hold an entry.
     pub(super) fn fail(&self) {
         self.has_failed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the version does not hold an entry.
+    /// Whether the version cannot hold an entry.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Takes the records of all threads out.
+    /// Removes and returns the records of all threads.
     pub(super) fn take(&self, mut each: impl FnMut(Records)) {
         if self.size() == 0 {
             return;

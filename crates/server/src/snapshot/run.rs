@@ -1,7 +1,7 @@
 //! One snapshot: the cut, the walk by several threads, and the file.
 //!
 //! The threads take slots in ascending order. Each encodes a portion under a read latch, and writes to the file when it
-//! has enough, without a latch. Between portions it sleeps as long as its share of the CPU demands.
+//! has enough bytes, without a latch. Between portions it sleeps as long as its share of the CPU requires.
 
 use std::cell::RefCell;
 use std::io;
@@ -31,7 +31,7 @@ const PORTION_SIZE: usize = 16 << 10;
 /// Bytes that a thread collects before it writes them.
 const WRITE_SIZE: usize = 256 << 10;
 
-/// Bytes of preserved entries for which they are written.
+/// Bytes of preserved entries from which they are written.
 const PRESERVED_SIZE: usize = 64 << 10;
 
 /// Nanoseconds of work after which a thread sleeps.
@@ -52,15 +52,15 @@ pub enum SaveError {
     /// It was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The file system refused.
+    /// An operation of the file system failed.
     #[error("can't {action}: {source}")]
     Disk {
-        /// What was tried.
+        /// The operation.
         action: String,
-        /// Its answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// A hash has field expiries, which the version that the configuration demands does not have.
+    /// A hash has field expiries, which the configured version does not have.
     #[error("rdb-version {0} can't hold the expiries of hash fields")]
     Version(u16),
     /// Not every element of a large collection is in the file.
@@ -72,7 +72,7 @@ pub enum SaveError {
         expected: usize,
     },
     /// Not every key of the cut is in the file.
-    #[error("{saved} keys of {expected} are in the file")]
+    #[error("{saved} keys are in the file, not {expected}")]
     Incomplete {
         /// Keys that were written.
         saved: u64,
@@ -81,7 +81,7 @@ pub enum SaveError {
     },
 }
 
-/// What the threads of a snapshot share.
+/// The state that the threads of a snapshot share.
 pub(super) struct Run {
     pub(super) snapshots: &'static Snapshots,
     pub(super) keyspace: &'static Keyspace,
@@ -138,7 +138,7 @@ impl Snapshots {
 }
 
 impl Run {
-    /// Writes what precedes the keys.
+    /// Writes the header and the properties, which precede the keys.
     fn begin_file(&self, target: &Target) {
         let encoding = self.settings.encoding();
         let mut encoder = Encoder::new(encoding.version, false);
@@ -177,7 +177,7 @@ impl Run {
                 let thread = sync::thread::Builder::new().name(format!("broadloom-save-{walker}"));
                 thread
                     .spawn(walk)
-                    .map_err(|error| log::warn!("Can't start a thread that saves: {error}"))
+                    .map_err(|error| log::warn!("Can't start a further snapshot thread: {error}"))
                     .ok()
             })
             .collect();
@@ -234,7 +234,7 @@ impl Run {
         self.snapshots.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// Makes the rest of the walk remove marks only, if there is no file any more.
+    /// If the file is given up, makes the rest of the walk only remove marks.
     pub(super) fn stop_after_error(&self) {
         if self.lock_output().error.is_some() {
             self.snapshots.is_cancelled.store(true, Ordering::Relaxed);
@@ -336,7 +336,7 @@ impl Output {
         }
     }
 
-    /// Gives the file up, which removes it.
+    /// Drops the file, which removes it.
     fn fail(&mut self, action: &str, source: io::Error) {
         self.fail_with(SaveError::Disk { action: action.to_owned(), source });
     }
@@ -351,19 +351,19 @@ impl Output {
     }
 }
 
-/// What one thread has encoded and not yet written.
+/// The records that one thread has encoded and not yet written.
 pub(super) struct Walker<'a> {
     pub(super) run: &'a Run,
     encoder: Encoder,
     records: Records,
     /// Whether the walk only removes marks.
     pub(super) is_over: bool,
-    /// When it began to work after its last sleep.
+    /// The time at which it began to work after its last sleep.
     worked_since: Ticks,
     /// Keys, and bytes of records, of this portion.
     portion_len: usize,
     portion_size: usize,
-    /// Keys for which no delay was made.
+    /// Keys that were not delayed yet.
     undelayed: u64,
 }
 
@@ -387,7 +387,7 @@ impl<'a> Walker<'a> {
         if !self.is_over && self.run.is_over() {
             self.is_over = true;
             self.records.clear();
-            // Changes need preserve nothing any more.
+            // Changes need not preserve entries any more.
             self.run.keyspace.snapshot.cancel();
         }
     }
@@ -477,10 +477,10 @@ fn adapt_thread(cpus: &[usize]) {
     if !cpus.is_empty()
         && let Err(error) = os::threads::set_thread_affinity(cpus)
     {
-        log::warn!("A thread that saves can't be bound to its CPUs: {error}");
+        log::warn!("A snapshot thread can't be bound to its CPUs: {error}");
     }
     // Otherwise a worker that wakes on this CPU may wait for the rest of its time slice.
     if let Err(error) = os::threads::lengthen_time_slice() {
-        log::debug!("A thread that saves has an ordinary time slice: {error}");
+        log::debug!("A snapshot thread has an ordinary time slice: {error}");
     }
 }

@@ -1,4 +1,4 @@
-//! How a snapshot is written, by the configuration at its beginning.
+//! The settings of a snapshot, from the configuration at its beginning.
 
 use config::{Config, MaxmemoryPolicy, RdbVersion};
 use keyspace::Aging;
@@ -16,7 +16,7 @@ pub struct Settings {
     wanted_version: RdbVersion,
     /// Number of threads.
     pub(super) thread_count: usize,
-    /// The part of its time for which a thread may work, in hundredths.
+    /// The percentage of time for which a thread may work.
     pub(super) cpu_percent: u32,
     /// `rdb-key-save-delay`: microseconds for a key; negative: keys for a microsecond.
     pub(super) key_delay: i32,
@@ -90,7 +90,7 @@ impl Settings {
 }
 
 impl Encoding {
-    /// What a record says about an entry besides its value.
+    /// The attributes of an entry in its record, besides the value.
     pub(super) fn head(&self, entry: collections::Entry<'_>) -> RecordHead {
         let usage = self.usage.map(|aging| match aging {
             Aging::Lru { .. } => Usage::IdleSeconds(aging.idle_seconds(entry.access()).into()),
@@ -99,7 +99,7 @@ impl Encoding {
         RecordHead { expiry: entry.expiry(), usage }
     }
 
-    /// The property that names the server's version, as its family has it.
+    /// The property with the server's version, as the file's family names it.
     pub(super) fn server_version(&self) -> (&'static str, &'static str) {
         match self.version.family {
             Family::Redis => ("redis-ver", commands::identity::REDIS_VERSION),

@@ -1,4 +1,4 @@
-//! The state of saving, as `INFO` shows it and as save points need it. Written by few threads, read by all.
+//! The state of saving, for `INFO` and for save points. Written by few threads, read by all.
 
 use keyspace::CutDatabase;
 use os::clock::{self, Uptime};
@@ -10,7 +10,7 @@ use super::{SaveKind, Target};
 pub struct Status {
     /// Whether the snapshot that is being taken is a dump.
     is_dump: AtomicBool,
-    /// When it began, in milliseconds of the monotonic clock; 0: none is being taken.
+    /// The start of the running snapshot, in milliseconds of the monotonic clock; 0: none is being taken.
     began_ms: AtomicI64,
     last_save: AtomicI64,
     /// When the last dump began, successful or not; 0: never.
@@ -40,7 +40,7 @@ pub struct SaveFigures {
     pub last_save: i64,
     /// Whether the last dump succeeded.
     pub last_ok: bool,
-    /// Seconds that the last one took; -1: none.
+    /// Seconds that the last dump took; -1: none.
     pub last_seconds: i64,
     /// Number of dumps.
     pub save_count: u64,
@@ -74,7 +74,7 @@ impl Status {
         self.is_scheduled.store(on, Ordering::Relaxed);
     }
 
-    /// Whether a dump was scheduled, which ends that.
+    /// Whether a dump was scheduled. Clears the schedule.
     pub fn take_scheduled(&self) -> bool {
         self.is_scheduled.swap(false, Ordering::Relaxed)
     }
@@ -117,14 +117,14 @@ impl Status {
         }
     }
 
-    /// The data is on disk as of this number of changes: after a dump, or when it was loaded.
+    /// Records that the data is on disk up to this number of changes: after a dump or a load.
     pub fn saved(&self, dirty: u64) {
         self.dirty_saved.store(dirty, Ordering::Relaxed);
         self.last_save.store(clock::unix_millis() / 1000, Ordering::Relaxed);
         self.has_failed.store(false, Ordering::Release);
     }
 
-    /// Changes since the last successful dump, of `dirty` ones in all.
+    /// Changes since the last successful dump; `dirty` is the number of all changes.
     #[must_use]
     pub fn changes_since(&self, dirty: u64) -> u64 {
         dirty.saturating_sub(self.dirty_saved.load(Ordering::Relaxed))

@@ -1,4 +1,4 @@
-//! How the threads of a snapshot wait for latches: by tokens that no connection has.
+//! Wake-ups of snapshot threads that wait for latches, by tokens that no connection has.
 
 use std::sync::PoisonError;
 
@@ -7,7 +7,7 @@ use sync::{Condvar, Mutex};
 /// Largest number of threads that take a snapshot.
 pub const WALKER_COUNT_MAX: usize = 64;
 
-/// The token of the first thread; those of the others precede it.
+/// The token of the first thread; the tokens of the other threads precede it.
 const FIRST_TOKEN: u64 = u64::MAX;
 
 /// The wake-ups of the threads of a snapshot.
@@ -35,7 +35,7 @@ impl LatchWakes {
         FIRST_TOKEN - walker as u64
     }
 
-    /// Wakes the thread with a token. Returns whether it is one of these threads.
+    /// Wakes the thread with a token. Returns whether it is a snapshot thread.
     pub fn wake(&self, token: u64) -> bool {
         let Some(walker) = self.walkers.get((FIRST_TOKEN - token) as usize) else { return false };
         *walker.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;

@@ -6,8 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The name under which the tool is run: that of a link to the binary, or a subcommand. `None` if something else is
-/// run. Removes the name from `arguments`.
+/// The name by which the tool is called: that of a link to the binary, or a subcommand. `None` if another program is
+/// called. Removes the name from `arguments`.
 pub fn take_name(arguments: &mut Vec<OsString>) -> Option<String> {
     let program = arguments.first().map(|program| Path::new(program).file_name().unwrap_or_default());
     if let Some(name) = program.filter(|name| name.as_encoded_bytes().ends_with(b"-check-aof")) {
@@ -22,7 +22,7 @@ pub fn take_name(arguments: &mut Vec<OsString>) -> Option<String> {
     None
 }
 
-/// Runs the tool with the arguments behind its name.
+/// Runs the tool with the arguments after its name.
 pub fn run(name: &str, arguments: &[OsString]) -> ExitCode {
     if let [flag] = arguments
         && (flag == OsStr::new("-v") || flag == OsStr::new("--version"))

@@ -1,4 +1,4 @@
-//! `broadloom check-rdb FILE`: reads a whole RDB file as a server would, and reports what it holds or where it is wrong. The
+//! `broadloom check-rdb FILE`: reads a whole RDB file as the server does, and reports its contents or its first fault. The
 //! report has the lines of `valkey-check-rdb`.
 
 mod statistics;
@@ -101,7 +101,7 @@ impl Request {
     }
 }
 
-/// Number and bytes of values of a type.
+/// The number and the bytes of the values of a type.
 #[derive(Default)]
 struct Tally {
     count: u64,
@@ -178,7 +178,7 @@ fn check(request: &Request) -> ExitCode {
     status
 }
 
-/// Reads a file up to its end mark. Returns the number of bytes behind it.
+/// Reads a file up to its end mark. Returns the number of bytes after it.
 fn read(mut file: impl Read, file_size: u64, summary: &mut Summary) -> io::Result<Result<u64, Error>> {
     let mut cutter = Cutter::new(true).taking_any_version();
     let decoder = Decoder::new();
@@ -214,7 +214,7 @@ fn read(mut file: impl Read, file_size: u64, summary: &mut Summary) -> io::Resul
     }
 }
 
-/// What values are decoded in; each one is dropped at once.
+/// The heap in which values are decoded; each value is dropped at once.
 struct Decoder {
     heap: Heap,
     hasher: KeyHasher,
@@ -328,7 +328,7 @@ impl Summary {
         let expiry = record.expiry.map(|at| at <= clock::unix_millis());
         let value = match decoder.decode(record) {
             Ok(value) => Some(value),
-            // Its structure was validated as far as it is known.
+            // The structure was validated as far as it is known.
             Err(error) if error.fault == Fault::Module && record.value_type.kind().is_none() => None,
             Err(error) => return Err(error),
         };

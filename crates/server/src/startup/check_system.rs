@@ -83,7 +83,7 @@ fn io_uring() -> Outcome {
     match Reactor::new(BackendChoice::Uring, ReactorOptions::default()) {
         Ok(_) => Outcome::Fine,
         Err(error) => Outcome::Warning(format!(
-            "io_uring can't be used, so epoll is, at 10 to 20 % more processor time without pipelines: {error}"
+            "io_uring can't be used. epoll takes 10 to 20 % more processor time without pipelines: {error}"
         )),
     }
 }

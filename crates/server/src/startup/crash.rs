@@ -1,7 +1,7 @@
 //! The report of a fault in the log, after which the process ends.
 //!
 //! A fault is a panic of any thread, or a fatal signal. It always ends the process: a thread that stops alone
-//! may leave shared data half changed. On a signal, the handler only takes notes (`os/src/fault.rs`), and a
+//! may leave shared data half changed. On a signal, the handler only records the state (`os/src/fault.rs`), and a
 //! separate thread writes the report.
 
 use std::fmt::Write;
@@ -26,7 +26,7 @@ pub fn install() {
         }
         std::process::abort();
     }));
-    // The first thread keeps it until the end of the process.
+    // The first thread holds it until the end of the process.
     std::mem::forget(fault::prepare_thread());
     let reporter = std::thread::Builder::new().name("crash-report".to_owned());
     let started = fault::install().and_then(|()| reporter.spawn(|| report_signal(&fault::wait())));
@@ -109,7 +109,7 @@ fn last_command(shared: &Shared, thread: &str) -> String {
         let (name, _) = commands::table::NUMBERED.get(number)?;
         let client = shared
             .client_line(statistics.current_client.value())
-            .unwrap_or_else(|| "its connection is gone".to_owned());
+            .unwrap_or_else(|| "its connection is closed".to_owned());
         Some(format!("broadloom-io-{index}: {name}\n{client}"))
     };
     let threads: Vec<usize> = match index {

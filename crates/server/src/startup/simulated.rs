@@ -97,7 +97,7 @@ impl Server {
         self.shared.snapshots.end();
     }
 
-    /// The state that should not remain when no client is connected: a line for each item. For a server that
+    /// The state that must not remain when no client is connected: a line for each item. For a server that
     /// runs or has ended.
     #[must_use]
     pub fn leftovers(&self) -> Vec<String> {
@@ -109,7 +109,7 @@ impl Server {
             leftovers.push(format!("{} connections are registered", shared.clients.len()));
         }
         if shared.hub.underway_bytes() > 0 {
-            leftovers.push(format!("{} bytes are on their way to listeners", shared.hub.underway_bytes()));
+            leftovers.push(format!("{} bytes of messages are undelivered", shared.hub.underway_bytes()));
         }
         leftovers
     }

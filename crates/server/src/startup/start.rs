@@ -86,7 +86,7 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The line for `--version`, in the form of the program whose name was used to start this one.
+/// The line for `--version`, in the form of the program whose name the process has.
 fn version(program: &std::ffi::OsStr) -> String {
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let details = format!(
@@ -177,7 +177,7 @@ fn run(
     shared.guard_writes(&shared.config.load());
     log::info!("Server initialized");
     let ready = listeners.ready_texts();
-    // Until everything is loaded, clients get errors that say so.
+    // Until all data is loaded, commands reply with `LOADING`.
     shared.begin_loading(0);
     if shared.start_workers(listeners).is_err() {
         return Err(Fatal);
@@ -185,7 +185,7 @@ fn run(
     shared.set_watchdog(shared.config.load().watchdog_period);
     let loader = load(shared, ready)?;
     waiter.wait(shared);
-    // It ends soon after the workers have: at the next stretch of its file.
+    // It ends soon after the workers: at the next stretch of its file.
     let _ = loader.join();
     if shared.loading.has_failed() {
         return Err(Fatal);

@@ -41,7 +41,7 @@ pub fn declared(loaded: &Loaded) -> Result<Users, LoadError> {
     Ok(users)
 }
 
-/// Returns the users that the server starts with: those of the ACL file if there is one. Warns of users that can't be used.
+/// Returns the users that the server starts with: those of the ACL file if there is one. Logs the users that are off.
 ///
 /// # Errors
 /// The ACL file is invalid.

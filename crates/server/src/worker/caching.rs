@@ -27,8 +27,8 @@ impl Worker {
         let (to, client) = (invalidation.to, invalidation.client);
         let connection = self.connections.find_mut(to).filter(|connection| connection.session.id == client);
         let is_here = connection.is_some();
-        // A change by the request that it is being served with: the invalidation follows the reply, which is on
-        // its way.
+        // The request with which it is being served made the change: the invalidation follows the reply, which is in
+        // the mail.
         let is_served = connection
             .filter(|_| invalidation.is_own_change)
             .and_then(|connection| connection.waiter.as_ref())

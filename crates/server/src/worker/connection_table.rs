@@ -10,7 +10,7 @@ pub(super) struct ConnectionTable {
     thread: usize,
     handle: &'static WorkerHandle,
     all: Slab<Box<Connection>>,
-    /// Of the last token, so that no two connections have equal tokens.
+    /// The generation of the last token, so that no two connections have equal tokens.
     generation: u32,
 }
 
@@ -19,13 +19,13 @@ impl ConnectionTable {
         Self { thread, handle, all: Slab::new(), generation: 0 }
     }
 
-    /// The connection with this token, if it is still here.
+    /// The connection with this token, if this worker still has it.
     #[inline]
     pub(super) fn find(&self, token: Token) -> Option<&Connection> {
         self.all.get(token.place()).map(|connection| &**connection).filter(|found| found.token == token)
     }
 
-    /// As [`Self::find`], to be changed.
+    /// As [`Self::find`], mutable.
     #[inline]
     pub(super) fn find_mut(&mut self, token: Token) -> Option<&mut Connection> {
         self.all
@@ -56,7 +56,7 @@ impl ConnectionTable {
         token
     }
 
-    /// Removes a connection, if it is still here.
+    /// Removes a connection, if this worker still has it.
     pub(super) fn remove(&mut self, token: Token) -> Option<Box<Connection>> {
         self.find(token)?;
         let connection = self.all.remove(token.place());

@@ -12,7 +12,7 @@ use super::defragment::Defragmenter;
 use crate::connection::Token;
 use crate::shared::modes::GlobalFlags;
 
-/// How long a server that ends waits for its clients to read their output, in milliseconds.
+/// How long the ending server waits for its clients to read their output, in milliseconds.
 const STOP_MS: i64 = 1000;
 
 /// The interval in milliseconds at which free memory is returned to the system.

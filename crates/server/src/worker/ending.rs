@@ -6,10 +6,10 @@ use sync::simulation::{Fault, planted};
 use super::Worker;
 use crate::connection::Token;
 
-/// Whether the worker is to end.
+/// Whether the worker must end.
 #[derive(Default)]
 pub(super) struct Ending {
-    /// Whether there are to be fewer workers: its connections move to others.
+    /// Whether the number of workers is reduced: its connections move to others.
     pub(super) is_retiring: bool,
     /// Whether the server ends.
     pub(super) is_stopping: bool,
@@ -18,7 +18,7 @@ pub(super) struct Ending {
 }
 
 impl Worker {
-    /// Whether nothing is left to do here. After a `true` the handle is closed: no more mail arrives.
+    /// Whether the worker has no work left. After a `true` its handle is closed: no more mail arrives.
     pub(super) fn may_end(&self) -> bool {
         (self.ending.is_retiring || self.ending.is_stopping)
             && self.connections.is_empty()

@@ -1,4 +1,4 @@
-//! Events are taken some ahead of the one being handled: their requests are planned, and the memory for them is
+//! Takes some events ahead of the one being handled: their requests are planned, and the memory for them is
 //! prefetched meanwhile.
 //!
 //! An earlier event may close, pause or move the connection of a later one: no handler relies on the state at
@@ -12,7 +12,7 @@ use super::Worker;
 use crate::connection::Token;
 use crate::executor::Planned;
 
-/// Events that are taken ahead, and the bytes in them from which on no more are.
+/// The maximum number of events taken ahead, and the bytes in them from which no more are taken.
 const PLANNED_COUNT_MAX: usize = 16;
 const PLANNED_SIZE_MAX: usize = 2048;
 

@@ -1,11 +1,11 @@
-//! `maxmemory-clients`: when all connections together use more than that, the largest are closed, in any
+//! `maxmemory-clients`: when all connections together use more memory, the largest are closed, in any
 //! worker, until the others are within the limit.
 //!
 //! A connection's memory charge is updated after each batch, when its output has been passed on or sent, and
 //! ten times a second. Its client record is published after that: no client sees a connection that exceeds the
 //! limit and must be closed.
 //!
-//! Connections that may not be closed count like all others; if they alone exceed the limit, none is closed.
+//! Connections that may not be closed count, too; if they alone exceed the limit, none is closed.
 //! Valkey would then close all others, each at its next command, without effect on the limit.
 //!
 //! Invariants: the sum of the workers' `client_memory` is the sum of the memory charges of all connections. The

@@ -7,7 +7,7 @@ use super::Worker;
 use crate::connection::Token;
 use crate::mail::{Mail, MovedConnection};
 
-/// The minimum difference of load from which on a worker hands connections to another, in thousandths of its time.
+/// The minimum difference of load at which a worker moves connections to another, in thousandths of its time.
 const UNEVEN_PERMILLE: u64 = 200;
 
 impl Worker {
@@ -34,7 +34,7 @@ impl Worker {
         }
         let id = connection.id;
         self.flush_now(token);
-        // From here on its output moves with it.
+        // From now on its output moves with it.
         let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.closing)
         else {
             return;

@@ -17,7 +17,7 @@ use crate::mail::message::Message;
 /// Buffers kept for reuse.
 const SPARE_BUFFER_COUNT_MAX: usize = 64;
 
-/// The pending output of a slow reader from which on no more of its requests are read, in bytes. Large, because
+/// The pending output of a slow reader from which no more of its requests are read, in bytes. Large, because
 /// a client may write a whole pipeline before it reads the first reply. It is less where all connections
 /// together use more than a part of the memory.
 const OUTPUT_PAUSE_SIZE: usize = 256 << 20;
@@ -26,11 +26,11 @@ const OUTPUT_PAUSE_SIZE_MIN: usize = 1 << 20;
 /// The denominator of that part.
 const CLIENT_MEMORY_SHARE: u64 = 8;
 
-/// How long messages wait to be sent together, in nanoseconds, and the bytes of output from which on they do not wait.
+/// How long messages wait to be sent together, in nanoseconds, and the bytes of output from which they do not wait.
 const DELIVERY_WAIT_NS_MAX: u64 = 500_000;
 const DELIVERY_SIZE_MAX: usize = 1 << 20;
 
-/// The number of connections with messages from which on these wait at all.
+/// The minimum number of connections with messages for which messages wait.
 const DELIVERY_LISTENER_COUNT_MIN: usize = 8;
 
 /// The maximum unused part of a buffer that waits for others to be sent before it, and the size from which on
@@ -42,7 +42,7 @@ const PASSING_SIZE_MAX: usize = 256 << 10;
 /// Valkey closes a client that needs a second one.
 const UNAUTHENTICATED_OUTPUT_SIZE_MAX: usize = 16 << 10;
 
-/// The output of a connection that waits for the disk, from which on its requests wait, too, in bytes.
+/// The output of a connection that waits for the disk, from which its requests wait, too, in bytes.
 const HELD_OUTPUT_SIZE_MAX: usize = 1 << 20;
 
 /// Messages in connections' output that are not passed to the reactor yet.
@@ -119,13 +119,13 @@ impl Worker {
             let listeners = self.flush_each(listeners);
             self.output.delivery = Delivery { listeners, leaving, ..Delivery::default() };
         }
-        // Output just sent may remain in the reactor until the next turn's events are in.
+        // Output just sent may remain in the reactor until the next turn's events arrive.
         let unsent = &self.statistics.unsent_bytes;
         unsent.subtract(std::mem::take(&mut self.output.delivery.leaving));
         self.output.delivery.leaving = unsent.value();
     }
 
-    /// Asks for a wake-up when more of the write log is durable, and sends the output that has become durable meanwhile.
+    /// Requests a wake-up when more of the write log is durable, and sends the output that has become durable meanwhile.
     fn release_held(&mut self) {
         let end = self.shared.persistence.durable.ask(self.index);
         let connections = &mut self.connections;
@@ -163,7 +163,7 @@ impl Worker {
             return;
         };
         if connection.moving_to.is_some() || (connection.holds_output() && !connection.closing) {
-            // Its output moves along, or is sent when its wait ends.
+            // Its output moves with it, or is sent when its wait ends.
             self.output.spare_buffers.extend(spare);
             return;
         }
@@ -395,7 +395,7 @@ impl Worker {
     }
 }
 
-/// Whether the connection has to authenticate and never has.
+/// Whether the connection must authenticate and never has.
 fn is_unauthenticated(connection: &Connection, settings: &Settings) -> bool {
     let session = &connection.session;
     !session.authenticated && !session.was_authenticated && settings.requires_authentication

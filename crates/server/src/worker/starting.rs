@@ -49,7 +49,7 @@ pub fn start(shared: &'static Shared, index: usize, listeners: Listeners) -> io:
     sync::thread::Builder::new().name(format!("broadloom-io-{index}")).spawn(body).map(|_| told)
 }
 
-/// Makes a replay of requests on the calling thread, which is no worker.
+/// Makes a replay of requests on the calling thread, which is not a worker.
 pub fn replay(shared: &'static Shared) -> Box<dyn Replay> {
     let make_host = |subscriptions: Rc<LocalSubscriptions>| -> MakeHost {
         Box::new(move || Box::new(WorkerHost::of_script(shared, REPLAY_THREAD, Rc::clone(&subscriptions))))

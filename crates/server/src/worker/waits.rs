@@ -3,8 +3,8 @@
 //! A wait that a write, `CLIENT UNBLOCK` or `CLIENT KILL` on any worker can end has a
 //! [`Waiter`](keyspace::Waiter), which determines the thread that ends it. Other workers end it there and
 //! notify this one by mail. This worker ends it at its deadline or when the connection is closed. While another
-//! thread is serving it, the end is only requested: mail brings either the reply, or the notice that it was
-//! served in vain.
+//! thread is serving it, the end is only requested: mail brings either the reply or the notice that the serve has
+//! failed.
 //!
 //! Invariant: a connection whose `session.blocked` is set is in `deadlines` if the wait has an end, and in `paused` if
 //! it waits for the end of a pause.
@@ -36,9 +36,9 @@ pub(super) struct Waits {
     paused: Vec<Token>,
     /// Connections that wait until their writes are durable (`WAITAOF`).
     pub(super) for_disk: Vec<Token>,
-    /// Waits that are over, but could not leave all queues yet.
+    /// Ended waits that are still in some queues.
     pub(super) lingering: Vec<Arc<Waiter>>,
-    /// Mail for connections that are on their way here.
+    /// Mail for connections that are being moved to this worker.
     pub(super) early: Vec<Mail>,
     /// Connections of other workers that wait for the end of this turn, each with the number of its request.
     pub(super) barrier_requests: Vec<(Token, u64)>,
@@ -101,7 +101,7 @@ impl Worker {
         }
     }
 
-    /// Ends the waits for the disk whose connections' writes are durable by now.
+    /// Ends the waits for the disk of connections whose writes are now durable.
     pub(super) fn end_disk_waits(&mut self) {
         let end = self.shared.persistence.durable.ask(self.index);
         for token in std::mem::take(&mut self.waits.for_disk) {
@@ -127,8 +127,8 @@ impl Worker {
         }
     }
 
-    /// Whether a connection must continue to wait for turns of workers that still exist. Those that have ended
-    /// run nothing any more, and do not answer.
+    /// Whether a connection must continue to wait for turns of workers that still exist. Ended workers
+    /// run nothing and do not answer.
     fn awaits_barrier(&mut self, token: Token) -> bool {
         let (workers, deadline) = (self.shared.workers, self.clock.uptime.plus(TURNS_TIME_MAX));
         let Some(connection) = self.connections.find_mut(token) else { return false };
@@ -171,7 +171,7 @@ impl Worker {
         if blocked.reason == BlockReason::Turns {
             connection.turns.are_over = true;
         }
-        // Requests with another reason run when their wait is over.
+        // Requests that wait for another reason run when their wait ends.
         if let BlockReason::Keys(_) | BlockReason::Replicas { .. } | BlockReason::Disk { .. } = blocked.reason
         {
             let error = (how == UnblockReply::Error).then_some("UNBLOCKED");
@@ -231,7 +231,7 @@ impl Worker {
         if let Some(waiter) =
             self.connections.find_mut(token).and_then(|connection| connection.waiter.as_ref())
         {
-            // A thread that is serving it is too late or finds it ended.
+            // A thread that is serving it finds the wait ended.
             let _ = waiter.wait.end_or_ask();
         }
         self.leave_queues(token);
@@ -297,7 +297,7 @@ impl Worker {
         if self.connections.find_mut(token).is_some_and(|connection| connection.session.id == id) {
             return self.end_as_told(token, mail);
         }
-        // The connection is gone, is being moved, or was moved.
+        // The connection is closed, is being moved, or was moved.
         let Some(place) = self.shared.clients.find(id).map(|record| record.place()) else { return };
         if place.thread() != self.index {
             self.shared.workers.post(place.thread(), mail);

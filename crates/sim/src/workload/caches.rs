@@ -40,7 +40,7 @@ fn write(world: &World, name: &str, key: usize, mut random: Random) {
     }
 }
 
-/// A connection that reads, with the one that is told what may not be kept, if that is another one.
+/// A connection that reads, and the connection that receives its invalidations, if it is a different one.
 struct Reader {
     reading: Connection,
     target: Option<Connection>,
@@ -66,7 +66,7 @@ impl Reader {
         Self { reading, target }
     }
 
-    /// The connection that is told.
+    /// The connection that receives the invalidations.
     fn told(&mut self) -> &mut Connection {
         self.target.as_mut().unwrap_or(&mut self.reading)
     }

@@ -13,7 +13,7 @@ pub struct LogReader {
     lsn: u64,
     /// Everything below is copied. Not below `lsn`.
     complete: u64,
-    /// The record outside the ring that was found last, and its LSN.
+    /// The record outside the ring that was last found, and its LSN.
     spilled: Option<(u64, Arc<[u8]>)>,
 }
 
@@ -117,7 +117,7 @@ impl LogReader {
         is_idle
     }
 
-    /// Marks this reader as awake. It calls this after a sleep, whatever the reason for waking.
+    /// Marks this reader as awake. Must be called after each sleep, whatever ended it.
     pub fn awake(&mut self) {
         self.log.sleepers.fetch_and(!self.bit(), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What readers and waiting writers share under a lock: positions, waiting writers, records outside the ring.
+//! The state that readers and waiting writers share under a lock: positions, waiting writers, records outside the ring.
 //!
 //! No wake-up of a waiting writer is lost. Room is a function of the word, which only grows, and the tail, which
 //! moves under the lock. A writer that waits has found more than half of the capacity in use, under the lock;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub enum Room {
     /// The writer may latch.
     Now,
-    /// The writer's token is queued. `wake` will be called for it once; then the writer asks again.
+    /// The writer's token is queued. `wake` will be called for it once; then the writer calls again.
     Waiting,
 }
 
@@ -124,7 +124,7 @@ impl WriteLog {
 
     /// The bytes that are reserved and not yet read by every reader.
     fn used(&self) -> u64 {
-        // The tail first: with Acquire, the word is then not before it.
+        // The tail is loaded first: with Acquire, the word is then not below it.
         let tail = self.tail.load(Ordering::Acquire);
         widen(self.word.load(Ordering::Relaxed), tail) - tail
     }

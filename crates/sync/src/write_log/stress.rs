@@ -77,7 +77,7 @@ fn run(record_count: u32, fault: Fault) {
 fn write(log: &Arc<WriteLog>, bells: &Bells, number: usize, record_count: u32) {
     let mut writer = log.writer(number);
     for sequence in 0..record_count {
-        // Now and then a record is larger than the ring.
+        // Some records are larger than the ring.
         let random = (sequence + 1).wrapping_mul(0x9e37_79b9 + number as u32) >> 16;
         let size = if random.is_multiple_of(50) { 300 } else { random % 60 } as usize;
         while log.wait_for_room(size, number as u64) == Room::Waiting {

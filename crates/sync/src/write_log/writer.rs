@@ -12,7 +12,7 @@ const PREFETCH_DISTANCE: u64 = 512;
 /// Bytes to append in one piece.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// The database in which the record has its meaning, or `None` if that does not matter.
+    /// The database to which the record applies, or `None` if it applies to any.
     pub database: Option<DbIndex>,
     /// The database that is selected after the record. `None` if the record does not change it.
     pub leaves: Option<DbIndex>,
@@ -68,7 +68,7 @@ impl LogWriter {
         &self.log
     }
 
-    /// Appends a record. Never waits, also if the ring is full. The caller holds the latches of the change that the
+    /// Appends a record. Never waits, even if the ring is full. The caller holds the latches of the change that the
     /// record describes, and calls [`Self::notify`] after releasing them.
     ///
     /// Returns `None` if the log is off.

@@ -59,7 +59,7 @@ impl Table {
         simulation::pass(Gap::MemoryReplaced);
     }
 
-    /// Frees the entries, and nothing else.
+    /// Frees only the entries.
     ///
     /// # Safety
     /// 1. No other operation on the table precedes the next [`Self::take_memory`].

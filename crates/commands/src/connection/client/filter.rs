@@ -23,7 +23,7 @@ pub enum SkipMe {
     No,
 }
 
-/// What a filter can refer to.
+/// The state that a filter can refer to.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
     /// The calling connection.

@@ -178,7 +178,7 @@ fn store(ctx: &mut Ctx<'_>, list: List, reply: Reply<'_>) -> Replied {
     reply.integer(len as i64)
 }
 
-/// Records the stored list by its elements: elements of equal weight have no defined order.
+/// Records the stored list by its elements, because elements of equal weight have no defined order.
 fn log_list(ctx: &mut Ctx<'_>, destination: Key<'_>, list: &List) {
     if !ctx.logs() {
         return;

@@ -1,4 +1,4 @@
-//! The commands that ACL rules can name, by their numbers, and what requests name in their arguments besides keys.
+//! The commands that ACL rules can name, by their numbers, and the databases and channels in arguments of requests.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,13 +13,13 @@ use crate::word::Word;
 /// The databases that a command accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Databases {
-    /// That of the session, if the command accesses data.
+    /// The database of the session, if the command accesses data.
     Current,
     /// All.
     All,
-    /// Those at these argument indexes, and that of the session for its keys.
+    /// The databases at these argument indexes, and that of the session for its keys.
     At(&'static [usize]),
-    /// Those after each option `DB`, and that of the session for its keys.
+    /// The databases after each option `DB`, and that of the session for its keys.
     AfterWord,
 }
 

@@ -28,7 +28,7 @@ impl User {
     /// Whether the user may run a request in a database.
     ///
     /// # Errors
-    /// If no selector allows it: what is lacking in the selector that comes closest.
+    /// If no selector allows it: the missing permission in the selector that allows most of it.
     pub fn check(&self, id: CommandId, args: Args<'_>, db: DbIndex, db_count: usize) -> Result<(), Denial> {
         if !self.is_restricted() {
             return Ok(());
@@ -44,7 +44,7 @@ impl User {
         Err(worst)
     }
 
-    /// Whether a selector that allows the request allows to read every key: `SORT` reads keys whose names are values.
+    /// Whether a selector that allows the request also allows reading all keys: `SORT` reads keys named by values.
     #[must_use]
     pub fn may_read_all_keys(&self, id: CommandId, args: Args<'_>, db: DbIndex, db_count: usize) -> bool {
         let request = Request { id, args, db, db_count };
@@ -102,7 +102,7 @@ impl User {
         }
     }
 
-    /// Returns whether connections of the user `old` may use fewer channels now that it is this user. Wider patterns do not
+    /// Returns whether this user may use fewer channels than `old`, its former state. Wider patterns do not
     /// count as containing narrower ones, as in Valkey; the subscriptions themselves are compared then.
     #[must_use]
     pub fn has_fewer_channels_than(&self, old: &Self) -> bool {
@@ -135,7 +135,7 @@ fn check_keys(selector: &Selector, spec: &KeySpec, flags: KeyFlags, args: Args<'
         return if index >= args.len() || allows(index) { Ok(()) } else { denied(index) };
     }
     let mut indexes = Vec::new();
-    // Of invalid arguments the keys found so far: the planner refuses the request.
+    // With invalid arguments, checks the keys found so far: the planner refuses the request.
     let _ = find_spec_keys(spec, args, &mut indexes);
     match indexes.iter().find(|index| !allows(**index as usize)) {
         Some(index) => denied(*index as usize),

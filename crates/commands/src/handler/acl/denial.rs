@@ -4,7 +4,7 @@ use wire::request::Args;
 
 use crate::error::CommandError;
 
-/// What a user lacks for a request. In ascending order of the precedence among several selectors.
+/// The missing permission for a request. In ascending order of precedence among several selectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Denied {
     /// The database.
@@ -19,16 +19,16 @@ pub enum Denied {
     Certificate,
 }
 
-/// A denied request: what is lacking, and the argument that needs it.
+/// A denied request: the missing permission, and the argument that needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Denial {
-    /// What is lacking.
+    /// The missing permission.
     pub what: Denied,
     /// The index of the argument; 0: the command.
     pub argument: usize,
 }
 
-/// How a denied request came about.
+/// The context of a denied request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum DenialContext {
@@ -37,26 +37,26 @@ pub enum DenialContext {
     Lua,
 }
 
-/// An entry of `ACL LOG`: a denied request, or several that are alike.
+/// An entry of `ACL LOG`: a denied request, or several equal ones.
 #[derive(Clone, Debug)]
 pub struct LoggedDenial {
     /// Number of requests.
     pub count: u64,
-    /// What was lacking; `None`: an authentication failed.
+    /// The missing permission; `None`: an authentication failed.
     pub what: Option<Denied>,
-    /// How they came about.
+    /// Their context.
     pub context: DenialContext,
     /// The command, key, channel or database.
     pub object: Vec<u8>,
     /// The name of the user.
     pub user: Vec<u8>,
-    /// The connection of the last one, as in `CLIENT LIST`.
+    /// The connection of the last request, as in `CLIENT LIST`.
     pub client: Vec<u8>,
     /// The number of the entry.
     pub id: u64,
-    /// Unix time of the first one, in milliseconds.
+    /// Unix time of the first request, in milliseconds.
     pub created_ms: i64,
-    /// Unix time of the last one, in milliseconds.
+    /// Unix time of the last request, in milliseconds.
     pub updated_ms: i64,
 }
 
@@ -102,7 +102,7 @@ impl Denial {
         }
     }
 
-    /// Returns what `ACL LOG` shows as the object.
+    /// Returns the object that `ACL LOG` shows.
     #[must_use]
     pub fn object(self, name: &str, args: Args<'_>) -> Vec<u8> {
         match self.what {

@@ -15,7 +15,7 @@ impl Session {
         self.authenticated = true;
     }
 
-    /// Makes the default user that of the session, which is authenticated if that needs no password.
+    /// Makes the default user the user of the session, which is authenticated if that user needs no password.
     pub fn log_out(&mut self, users: &Users) {
         self.was_authenticated |= self.authenticated;
         self.user = Arc::clone(users.default_user());
@@ -23,8 +23,8 @@ impl Session {
         self.authenticated = !users.require_authentication();
     }
 
-    /// Takes over the current permissions of the session's user. If the user is deleted, or the session has a subscription
-    /// that is not permitted any more, the connection is to be closed: [`SessionFlags::CLOSE_AFTER_REPLY`].
+    /// Adopts the current permissions of the session's user. If the user is deleted, or the session has a subscription
+    /// that is no longer permitted, the connection must be closed: [`SessionFlags::CLOSE_AFTER_REPLY`].
     #[cold]
     pub fn follow_users(&mut self, users: &Users) {
         self.users_version = users.version();

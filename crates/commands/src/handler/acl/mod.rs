@@ -1,17 +1,17 @@
 //! Users and their permissions: the language of ACL rules, and the check of a request.
 //!
 //! Plain immutable values: a change makes new [`Users`], which the server publishes with their version. Each session refers
-//! to the user that it had when it was last checked. Knows the command table only as a [`Catalogue`].
+//! to its user as of its last check. Accesses the command table only as a [`Catalogue`].
 //!
 //! | file | holds |
 //! |---|---|
-//! | `users.rs` | all users, and what `ACL SETUSER`, `DELUSER` and ACL files make of them |
+//! | `users.rs` | all users, and their changes by `ACL SETUSER`, `DELUSER` and ACL files |
 //! | `user.rs` | one user: flags, passwords, selectors |
 //! | `selector.rs` | one set of permissions: keys, channels, databases |
-//! | `command_rights.rs` | the commands of a selector, and the rules by which it got them |
+//! | `command_rights.rs` | the commands of a selector, and the rules that determine them |
 //! | `check.rs` | whether a user may run a request |
 //! | `denial.rs` | the reason of a denial, with its texts |
-//! | `catalogue.rs` | the commands that rules can name, and what requests name besides keys |
+//! | `catalogue.rs` | the commands that rules can name, and the databases and channels of requests |
 //! | `login.rs` | the user of a session |
 //!
 //! Invariant: the text of a user, applied as rules to a new user, yields the same permissions.

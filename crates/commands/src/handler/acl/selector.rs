@@ -35,7 +35,7 @@ pub(super) enum Keys {
 pub(super) enum ChannelRights {
     /// All.
     All,
-    /// Those that match a pattern.
+    /// Channels that match a pattern.
     Matching(Vec<Vec<u8>>),
 }
 
@@ -44,11 +44,11 @@ pub(super) enum ChannelRights {
 pub(super) enum DatabaseRights {
     /// All.
     All,
-    /// These.
+    /// The databases with these numbers.
     Only(BTreeSet<u32>),
 }
 
-/// A key pattern and what it permits.
+/// A key pattern and the accesses that it permits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPattern {
     pattern: Vec<u8>,
@@ -127,7 +127,7 @@ impl Keys {
         }
     }
 
-    /// Adds a pattern. One that is there already gets the further permission.
+    /// Adds a pattern. An existing pattern gets the further permission.
     fn add(&mut self, pattern: &[u8], permits: Permits) -> Result<(), RuleError> {
         let Self::Matching(patterns) = self else { return Err(RuleError::KeysAfterAll) };
         if has_space(pattern) {
@@ -225,7 +225,7 @@ fn parse_database(text: &[u8]) -> Result<u32, RuleError> {
 }
 
 impl Selector {
-    /// Returns a selector without permissions but for those that each new one has.
+    /// Returns a selector with only the permissions that each new selector has.
     pub(super) fn new(grammar: Grammar) -> Self {
         let channels = match grammar.all_channels_by_default {
             true => ChannelRights::All,
@@ -296,7 +296,7 @@ impl Selector {
         end_list(out, begin);
         let begin = out.len();
         match &self.databases {
-            // The default, which older servers do not know.
+            // Omitted, because it is the default and older servers reject the rule.
             DatabaseRights::All => {}
             DatabaseRights::Only(databases) if databases.is_empty() => out.extend_from_slice(b"resetdbs"),
             databases => databases.write(out),

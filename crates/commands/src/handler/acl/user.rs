@@ -11,7 +11,7 @@ use super::selector::Selector;
 use crate::found::CommandId;
 use crate::word::Word;
 
-/// What the meaning of a rule depends on.
+/// The parameters of the meaning of rules.
 #[derive(Clone, Copy)]
 pub struct Grammar {
     /// The commands that rules name.
@@ -33,7 +33,7 @@ impl Grammar {
 #[derive(Clone)]
 pub struct User {
     name: Vec<u8>,
-    /// Differs between users of the same name of which one was deleted before the other was created.
+    /// Distinguishes users of one name of which one was deleted before the other was created.
     pub(super) incarnation: u64,
     is_on: bool,
     has_no_password: bool,
@@ -76,7 +76,7 @@ impl User {
         &self.name
     }
 
-    /// Returns the full name of a command, as texts about denials have it.
+    /// Returns the full name of a command, as in texts about denials.
     #[must_use]
     pub fn full_name(&self, id: CommandId) -> &'static str {
         self.commands.name(id)
@@ -138,7 +138,7 @@ impl User {
             [] => {}
             _ if is("on") => self.is_on = true,
             _ if is("off") => self.is_on = false,
-            // Had an effect in Redis 6 to 8: every payload is checked.
+            // These rules had an effect in Redis 6 to 8. Here every payload is checked.
             _ if is("sanitize-payload") || is("skip-sanitize-payload") => {}
             _ if is("nopass") => {
                 self.passwords.clear();

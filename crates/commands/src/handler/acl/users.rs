@@ -1,6 +1,6 @@
 //! All users, as one immutable value with a version.
 //!
-//! A change returns new users, and leaves the old ones as they were: sessions still refer to them until they are checked
+//! A change returns new users, and does not modify the old ones: sessions refer to them until they are checked
 //! the next time. Invariant: there always is a user `default`.
 
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ impl Users {
         self.by_name.get(name)
     }
 
-    /// Returns the present form of a user; `None`: it is deleted, even if there is another one of that name.
+    /// Returns the present state of a user; `None`: it is deleted, even if there is a later user of that name.
     #[must_use]
     pub fn current(&self, user: &User) -> Option<&Arc<User>> {
         self.find(user.name()).filter(|current| current.incarnation == user.incarnation)
@@ -108,7 +108,7 @@ impl Users {
         Ok(users)
     }
 
-    /// Returns the users without those of these names, and how many there were (`ACL DELUSER`).
+    /// Returns the users without these names, and the number of removed users (`ACL DELUSER`).
     ///
     /// # Errors
     /// If the default user is among them.
@@ -137,8 +137,8 @@ impl Users {
         users
     }
 
-    /// Returns the users with the one that a `user` line of the configuration declares. The line of the default user
-    /// replaces it.
+    /// Returns the users with the user that a `user` line of the configuration declares. The line of the default user
+    /// replaces that user.
     ///
     /// # Errors
     /// If the line is invalid.
@@ -230,7 +230,7 @@ impl Users {
                             let (rule, text) = (shown(rule), error.text());
                             *errors += &format!("{place}: Error in applying operation '{rule}': {text}. ");
                         }
-                        // Only the first one, as it may cause others.
+                        // Only the first error, as it may cause others.
                         Err(error) if !has_failed => {
                             has_failed = true;
                             *errors += &format!("{place}: {}. ", error.text());

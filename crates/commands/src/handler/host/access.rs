@@ -12,7 +12,7 @@ pub trait AccessControl {
     fn users(&self) -> Arc<Users>;
     /// Returns their version.
     fn users_version(&self) -> u64;
-    /// Replaces the users by what `change` makes of them; one change at a time. Connections of all workers follow.
+    /// Replaces the users by the result of `change`; one change at a time. All workers' connections are updated.
     fn change_users(
         &self,
         change: &dyn Fn(&Users) -> Result<Users, CommandError>,
@@ -32,9 +32,9 @@ pub trait AccessControl {
 /// A denied request.
 #[derive(Clone, Copy, Debug)]
 pub struct DenialEvent<'a> {
-    /// What is lacking; `None`: an authentication failed.
+    /// The missing permission; `None`: an authentication failed.
     pub what: Option<Denied>,
-    /// How the request came about.
+    /// The context of the request.
     pub context: DenialContext,
     /// The command, key, channel or database.
     pub object: &'a [u8],

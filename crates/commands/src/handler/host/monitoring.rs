@@ -1,4 +1,4 @@
-//! What commands read and record of the server's own work: statistics, command logs and latencies.
+//! The server's own records as commands read and extend them: statistics, command logs and latencies.
 
 use config::Config;
 

@@ -10,10 +10,10 @@ use crate::session::Session;
 pub trait Persistence {
     /// Unix time of the last successful save, or of the start, in seconds.
     fn last_save(&self) -> i64;
-    /// `SAVE`: begins to save the state under the latches, which are those of all slots. The session is answered when it
-    /// is saved, and waits until then.
+    /// `SAVE`: begins to save the present state; all slots are latched. The session waits, and gets its reply when it
+    /// is saved.
     fn save(&self, data: &mut Latched<'_>, session: &Session) -> Result<(), CommandError>;
-    /// `BGSAVE`: saves the state under the latches, which are those of all slots, or later. Returns the status.
+    /// `BGSAVE`: saves the present state, or a later one; all slots are latched. Returns the status.
     fn save_in_background(
         &self,
         data: &mut Latched<'_>,
@@ -24,7 +24,7 @@ pub trait Persistence {
     fn cancel_saving(&self) -> Result<&'static str, CommandError>;
     /// `BGREWRITEAOF`: returns the status.
     fn rewrite_append_only(&self, session: &Session) -> Result<&'static str, CommandError>;
-    /// The end of what is durable of the write log.
+    /// The LSN up to which the write log is durable.
     fn durable_end(&self) -> Lsn;
     /// Called when `FLUSHALL` has emptied all databases.
     fn flushed_all(&self);

@@ -1,4 +1,4 @@
-//! The process: its clocks and secrets, its configuration, its end, and what `DEBUG` changes in it.
+//! The process: its clocks and secrets, its configuration, its end, and its changes by `DEBUG`.
 
 use base::Millis;
 
@@ -33,13 +33,13 @@ pub trait ConfigAdmin {
 
 /// The end of the process.
 pub trait Lifecycle {
-    /// `SHUTDOWN`: `Ok` once it has started. Returns whether the session is answered if that fails later.
+    /// `SHUTDOWN`: `Ok` once it has started. Returns whether the session receives a reply if that fails later.
     fn shutdown(&self, options: ShutdownOptions, session: &Session) -> Result<bool, CommandError>;
     /// `SHUTDOWN ABORT`
     fn shutdown_abort(&self) -> Result<(), CommandError>;
 }
 
-/// What `DEBUG` changes.
+/// The state that `DEBUG` changes.
 pub trait Debugging {
     /// Turns the active expiry cycle on or off (`DEBUG SET-ACTIVE-EXPIRE`).
     fn set_active_expire(&self, enabled: bool);
@@ -76,16 +76,16 @@ pub enum ReplyBufferSetting {
     CountsBlocks(bool),
 }
 
-/// The source of the data that are loaded while the server runs, for tests.
+/// The source of data that is loaded while the server runs, for tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {
     /// The dump file (`DEBUG RELOAD`).
     Dump {
-        /// The present data are saved there before.
+        /// Whether the present data is saved there before.
         saves: bool,
-        /// The present data are deleted before the load.
+        /// Whether the present data is deleted before the load.
         flushes: bool,
-        /// Keys of the file replace those that exist.
+        /// Whether keys of the file replace existing keys.
         replaces: bool,
     },
     /// The append-only files (`DEBUG LOADAOF`).

@@ -1,7 +1,7 @@
 //! `DEBUG DIGEST` and `DEBUG DIGEST-VALUE`: digests of content, independent of encodings and of internal order.
 //!
 //! A digest covers values with the expiries of fields, and streams with their groups and pending entries. The times at
-//! which a stream's consumers were last seen are left out: a log does not repeat them.
+//! which a stream's consumers were last seen are omitted, because a log does not repeat them.
 
 use base::DbIndex;
 use collections::stream::{Stream, StreamId};
@@ -66,7 +66,7 @@ fn digest_of(entry: Entry<'_>, home: AllocContext<'_>) -> u128 {
     digest.0
 }
 
-/// A digest of parts whose order does not matter. A part that has a place contains it.
+/// A digest of parts, independent of their order. A part whose position matters includes it.
 struct Digest(u128);
 
 impl Digest {

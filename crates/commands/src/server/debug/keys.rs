@@ -79,7 +79,7 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> R
         let part = (PART_SIZE / (size as u64).max(1)).clamp(1, PART_KEY_COUNT);
         count.min(first.saturating_add(part))
     };
-    // Other connections may change keys between two parts, which a repetition as a whole would miss.
+    // Other connections may change keys between two parts, so the whole request must not be repeated.
     let is_repeatable = !is_random && first == 0 && end == count;
     let db = ctx.db();
     let mut name = Vec::new();

@@ -223,7 +223,7 @@ fn reload_options(args: Args<'_>) -> Result<Reload, CommandError> {
     Ok(Reload::Dump { saves, flushes, replaces })
 }
 
-/// The connection waits for the end of the load. All others get errors meanwhile.
+/// The connection waits for the end of the load. Other connections receive errors meanwhile.
 fn begin_reload(ctx: &mut Ctx<'_>, reload: Reload, reply: Reply<'_>) -> Result<Replied, CommandError> {
     if !ctx.may_block() {
         return Err(CommandError::new("ERR The data can't be loaded within a transaction"));

@@ -1,4 +1,4 @@
-//! Denied requests: the log of those that were made, and the trial of one that is not.
+//! Denied requests: the log of denials, and the check of a request without running it.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;

@@ -1,7 +1,7 @@
 //! `ACL`: users and their permissions.
 //!
 //! The language of rules and the check of requests are in `handler/acl`; here are the commands. Changes of users are in
-//! `users.rs`, the log of denied requests and the trial of a request in `denials.rs`.
+//! `users.rs`, the log of denied requests and the check of a request in `denials.rs`.
 
 mod denials;
 mod users;
@@ -79,7 +79,7 @@ fn cat(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, Com
     Ok(out.done())
 }
 
-/// How much of an unknown category the error quotes, in bytes.
+/// The maximum part of an unknown category that the error quotes, in bytes.
 const QUOTE_SIZE_MAX: usize = 128;
 
 const GENPASS: Command = Command::keyless(

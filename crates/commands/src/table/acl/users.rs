@@ -1,4 +1,4 @@
-//! Users: created, changed, deleted, shown, and kept in a file.
+//! Creating, changing, deleting and showing users, and the ACL file.
 
 use std::cell::Cell;
 
@@ -170,7 +170,7 @@ fn user(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     Ok(out.done())
 }
 
-/// Returns the rules of a selector by what they are about.
+/// Returns the rules of a selector, grouped by their subject.
 fn described(selector: &Selector) -> [(&'static [u8], Vec<u8>); 4] {
     [
         (b"commands", selector.command_rules()),

@@ -56,7 +56,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(out.done())
 }
 
-/// The details of each command in the order of the table. Formatting takes longer than everything else.
+/// The details of each command in the order of the table. Cached, because formatting takes most of the time.
 fn details(protocol: Protocol) -> &'static [Vec<u8>] {
     static IN_RESP2: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     static IN_RESP3: OnceLock<Vec<Vec<u8>>> = OnceLock::new();

@@ -48,7 +48,7 @@ impl WorkerHost {
         Self { shared, thread, subscriptions, scripts: None }
     }
 
-    /// Removes the state of a connection that is gone.
+    /// Removes the state of a closed connection.
     pub fn remove(&self, session: &Session) {
         if session.flags.contains(SessionFlags::MONITOR) {
             self.monitor(session, false);

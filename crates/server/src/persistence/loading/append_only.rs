@@ -1,8 +1,8 @@
-//! The files of an append-only directory become data: the base, an RDB file or requests, then the requests of each increment.
+//! Loads the files of an append-only directory: the base, an RDB file or requests, then the requests of each increment.
 //!
 //! One thread reads a file and checks its form; the calling thread runs the requests with [`Replay`]. A transaction runs
-//! at its `EXEC`, so nothing of a file that ends within one has an effect.
-//! The end of the last file may be damaged: it is cut off if the configuration allows it, and otherwise nothing is changed.
+//! at its `EXEC`, so an incomplete transaction at the end of a file has no effect.
+//! A damaged end of the last file is cut off if the configuration allows it; otherwise the file is not changed.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -22,11 +22,11 @@ use super::{LoadFailed, log_loaded, log_rdb_error, seconds_since};
 use crate::disk::{self, FileReader, ServerDisk};
 use crate::shared::Shared;
 
-/// Bytes of a file that are passed on together.
+/// Bytes of a file that are passed to the replay together.
 const STRETCH_SIZE: usize = 256 << 10;
-/// The same for loads that are slowed down for tests.
+/// The stretch size of loads that are delayed for tests.
 const DELAYED_STRETCH_SIZE: usize = 4 << 10;
-/// Stretches that wait to be run.
+/// The maximum number of stretches in the queue.
 const STRETCH_COUNT_MAX: usize = 4;
 /// Enough to recognise a file's format.
 const HEAD_SIZE: usize = 9;
@@ -34,7 +34,7 @@ const HEAD_SIZE: usize = 9;
 /// Complete requests.
 struct Stretch {
     bytes: Vec<u8>,
-    /// Where the requests are: between annotations.
+    /// The ranges of the requests, between annotations.
     requests: Vec<Range<usize>>,
 }
 
@@ -147,7 +147,7 @@ impl Loading<'_> {
         Ok(end)
     }
 
-    /// Runs the requests of the file from `start` on. Returns how far it is valid, and how it ends.
+    /// Runs the requests of the file from `start` on. Returns the end of the valid part, and how the file ends.
     fn requests(&self, file: FileReader, start: u64) -> Result<(Reader, Ending), LoadFailed> {
         let shared = self.shared;
         let queue = Arc::new(Queue::new(STRETCH_COUNT_MAX));
@@ -258,16 +258,16 @@ fn fail(text: &str) -> LoadFailed {
     LoadFailed
 }
 
-/// Reads a file and passes its requests on, as far as they are valid.
+/// Reads a file, and passes on its valid requests.
 fn cut(shared: &Shared, mut file: FileReader, reader: &mut Reader, queue: &Queue<Stretch>) -> Ending {
     let mut delay = Delay::new(shared);
     let mut progress = ProgressLog::new(shared);
     let mut bytes: Vec<u8> = Vec::new();
-    // What the item at the beginning needs at least.
+    // The minimum size of the item at the beginning.
     let mut needed = 0_u64;
     loop {
         let size = if delay.is_on() { DELAYED_STRETCH_SIZE } else { STRETCH_SIZE };
-        // Large arguments grow with what is there: the announced size is not trusted.
+        // Large arguments grow with the bytes read: the announced size is not trusted.
         let wanted = size.max(bytes.len().min(needed as usize)) as u64;
         match file.by_ref().take(wanted).read_to_end(&mut bytes) {
             Ok(0) if bytes.is_empty() => return Ending::Complete,
@@ -325,7 +325,7 @@ fn cut(shared: &Shared, mut file: FileReader, reader: &mut Reader, queue: &Queue
     }
 }
 
-/// The name of a request's command, if there is none of this name.
+/// The name in a request, if there is no such command.
 fn unknown_command(shared: &Shared, bytes: &[u8], arguments: &[Range<usize>]) -> Option<String> {
     let name = &bytes[arguments[0].clone()];
     let shown = |name: &[u8]| Some(String::from_utf8_lossy(name).into_owned());

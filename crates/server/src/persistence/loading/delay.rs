@@ -1,4 +1,4 @@
-//! Loads that are slowed down for tests (`key-load-delay`).
+//! Delays in loads, for tests (`key-load-delay`).
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl<'a> Delay<'a> {
         self.micros != 0
     }
 
-    /// Whether a slow load is to end.
+    /// Whether a slow load must end.
     pub(super) fn is_stopped(&self) -> bool {
         self.micros != 0 && self.shared.is_stopping()
     }

@@ -1,6 +1,6 @@
-//! Records of an RDB file become entries: decoded in the heap of their slot, and inserted under its latch.
+//! Decodes records of an RDB file in the heap of their slot, and inserts the entries under its latch.
 //!
-//! Each thread that does so has an [`Inserter`]. Records are taken in jobs, a stretch of the file each, so that the keys of
+//! Each decoding thread has an [`Inserter`]. Records come in jobs, a stretch of the file each, so that the keys of
 //! a job are prefetched ahead of their insertion.
 //! Invariants: nothing is logged, no event is sent, no change is counted. A key is inserted once, unless keys may be replaced.
 
@@ -23,7 +23,7 @@ use crate::shared::memory::aging;
 const SLOTS_AHEAD: usize = 16;
 const BUCKETS_AHEAD: usize = 8;
 
-/// Empty keys that are named in the log.
+/// The number of empty keys that are named in the log.
 const NAMED_EMPTY_COUNT_MAX: u64 = 10;
 
 /// A stretch of a file with whole records.
@@ -47,7 +47,7 @@ struct Place {
 
 enum KeyPlace {
     At(Range<usize>),
-    /// It is compressed or a number in the file.
+    /// The key is compressed, or a number, in the file.
     Own(Box<[u8]>),
 }
 
@@ -105,11 +105,11 @@ impl Place {
 }
 
 impl Inserter {
-    /// The inserter of a thread; `number` is below [`DECODER_COUNT_MAX`], and no other thread has it at the time.
+    /// The inserter of a thread; `number` is below [`DECODER_COUNT_MAX`], and no other thread uses it meanwhile.
     pub(super) fn new(shared: &'static Shared, number: usize, options: RdbOptions) -> Self {
         assert!(number < DECODER_COUNT_MAX, "a number for each decoder");
         let mut latching = Latching::new(&shared.keyspace, REPLAY_THREAD + 1 + number, number as u64);
-        // Without a place it prefetches nothing.
+        // Without a place among the epochs' participants it prefetches nothing.
         let _ = latching.join_epochs();
         latching.mode.sees_expired = true;
         latching.mode.touch = false;

@@ -1,4 +1,4 @@
-//! A bounded queue between the thread that reads a file and those that use what it has read.
+//! A bounded queue between the thread that reads a file and the threads that process its contents.
 //!
 //! Invariant: it holds at most `capacity` items. The sender waits when it is full; a receiver waits when it is empty.
 
@@ -16,7 +16,7 @@ pub(super) struct Queue<T> {
 
 struct State<T> {
     items: VecDeque<T>,
-    /// Nothing is added any more.
+    /// Whether no item is added any more.
     is_closed: bool,
 }
 
@@ -60,13 +60,13 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Nothing is added from now on; what was added is still received.
+    /// Rejects further items; queued items are still received.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
     }
 
-    /// As [`Self::close`], and what was added is dropped.
+    /// As [`Self::close`], and drops the queued items.
     pub(super) fn abandon(&self) {
         let mut state = self.lock();
         state.is_closed = true;

@@ -1,8 +1,8 @@
-//! An RDB file becomes data: one thread reads and cuts it, others decode and insert.
+//! Loads an RDB file: one thread reads and cuts it, others decode and insert.
 //!
-//! The reader passes stretches of the file to the decoders through a bounded queue, so the memory in use is some stretches of
-//! [`STRETCH_SIZE`], or of the largest values. Short files are decoded by the reader itself.
-//! The first error ends the load: what was inserted before stays, and the caller ends the server or replies with an error.
+//! The reader passes stretches of the file to the decoders through a bounded queue, so the memory in use is a few times
+//! [`STRETCH_SIZE`], or the size of the largest values. Short files are decoded by the reader itself.
+//! The first error ends the load: keys inserted before stay, and the caller ends the server or replies with an error.
 
 use std::io::{self, Read};
 use std::sync::{Arc, PoisonError};
@@ -24,15 +24,15 @@ use crate::shared::Shared;
 
 /// Bytes of a file that are decoded together.
 const STRETCH_SIZE: usize = 256 << 10;
-/// The same for loads that are slowed down for tests, so that they advance visibly.
+/// The stretch size of loads that are delayed for tests, so that their progress is visible.
 const DELAYED_STRETCH_SIZE: usize = 4 << 10;
-/// Shorter files are not worth a thread.
+/// Shorter files are decoded without further threads.
 const SHORT_FILE_SIZE: u64 = 1 << 20;
 /// Types and opcodes whose meaning depends on the family, where they are not known.
 const FOREIGN_TYPES: std::ops::RangeInclusive<u8> = 22..=243;
 /// Bytes that hold the header of every version.
 const HEADER_SIZE_MAX: u64 = 16;
-/// Stretches that wait for each decoder.
+/// Queued stretches for each decoder.
 const STRETCHES_A_DECODER: usize = 2;
 
 /// How a file is loaded.
@@ -40,7 +40,7 @@ const STRETCHES_A_DECODER: usize = 2;
 pub struct RdbOptions {
     /// Keys that exist already are replaced; otherwise they are an error.
     pub replaces: bool,
-    /// Expired keys and fields are kept: the file is the base of a log, which is about exactly these data.
+    /// Expired keys and fields are kept: the file is the base of a log, whose requests refer to exactly this data.
     pub keeps_expired: bool,
 }
 
@@ -49,13 +49,13 @@ pub struct RdbOptions {
 pub struct RdbError {
     /// What is wrong.
     pub fault: RdbFault,
-    /// Where, in bytes from the beginning of the file.
+    /// Its position, in bytes from the beginning of the file.
     pub offset: u64,
-    /// The key that it is about.
+    /// The key that has it.
     pub key: Option<Box<[u8]>>,
 }
 
-/// What is wrong with an RDB file, or with loading it.
+/// A fault of an RDB file, or of its loading.
 #[derive(Debug, thiserror::Error)]
 pub enum RdbFault {
     /// The file is not valid.
@@ -86,7 +86,7 @@ pub enum RdbFault {
     /// A database beyond `databases`.
     #[error("a key in database {db}, but `databases` is {count}")]
     Database {
-        /// The file's.
+        /// The number in the file.
         db: u64,
         /// The configured number.
         count: usize,
@@ -116,7 +116,7 @@ impl RdbError {
         Self { fault: fault.unwrap_or(RdbFault::Format(error.fault)), offset: error.offset, key: error.key }
     }
 
-    /// The same error, of this key.
+    /// The error with this key.
     pub(super) fn of_key(self, key: &[u8]) -> Self {
         Self { key: Some(key.into()), ..self }
     }
@@ -149,7 +149,7 @@ enum Decoders {
     Threads { queue: Arc<Queue<Job>>, failures: Arc<Failures>, threads: Vec<sync::thread::JoinHandle<()>> },
 }
 
-/// Loads the data of an RDB file, which is open and at its beginning. Returns where the data end: behind them may be
+/// Loads the data of an RDB file, which is open and at its beginning. Returns the end of the data, which precedes
 /// requests, if the file is an append-only file.
 ///
 /// # Errors
@@ -228,7 +228,7 @@ impl Decoders {
         }
     }
 
-    /// Waits for the end of all threads; `abandons`: without what they have not begun. Returns their first failure.
+    /// Waits for the end of all threads; `abandons`: drops what is queued. Returns their first failure.
     fn end(self, abandons: bool) -> Option<RdbError> {
         let Self::Threads { queue, failures, threads } = self else { return None };
         if abandons {
@@ -259,7 +259,7 @@ fn decode(
         if let Err(error) = inserter.run(&job) {
             failures.add(error);
             queue.close();
-            // Stretches before this one may be with other decoders; those behind it do not matter.
+            // Other decoders may still work on earlier stretches; later stretches do not matter.
             return;
         }
     }
@@ -344,7 +344,7 @@ impl Reading {
         })
     }
 
-    /// The record, if it is to be loaded.
+    /// The record, if it must be loaded.
     fn pending(&self, record: Record<'_>, now: i64, bytes: &[u8]) -> Result<Option<PendingRecord>, RdbError> {
         let count = self.shared.keyspace.db_count();
         let Some(db) = u16::try_from(record.db).ok().filter(|db| usize::from(*db) < count) else {
@@ -359,7 +359,7 @@ impl Reading {
         Ok(Some(PendingRecord::new(record, DbIndex(db), bytes)))
     }
 
-    /// Notes what the file has beside its keys.
+    /// Handles the items of the file other than keys.
     fn note(&self, event: &Event<'_>) -> Result<(), RdbError> {
         match event {
             Event::Aux { name, value } => self.note_property(name, &String::from_utf8_lossy(value)),
@@ -411,7 +411,7 @@ impl Reading {
             b"aof-preamble" if number() != 0 => log::info!("RDB has an AOF tail"),
             b"aof-base" if number() != 0 => log::info!("RDB is base AOF"),
             b"aof-preamble" | b"aof-base" | b"redis-bits" | b"lua" | b"slot-info" => {}
-            // The place in a stream of replication, which this version does not continue.
+            // The position in a replication stream, which this version does not continue.
             b"repl-stream-db" | b"repl-id" | b"repl-offset" => {}
             _ => log::debug!("Unrecognized RDB AUX field: '{}'", name.escape_ascii()),
         }

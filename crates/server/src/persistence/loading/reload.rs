@@ -3,11 +3,11 @@
 //! | step | by |
 //! |---|---|
 //! | the flag `LOADING` is set, and the client begins to wait | the worker of the client |
-//! | the data are saved, unless the client asked not to | `broadloom-save`, for which `broadloom-load` waits |
-//! | all latches are acquired, as by a command that writes all keys: requests that ran before have ended, later ones are refused | the thread `broadloom-load` |
-//! | the data are deleted, the latches are released | the same |
-//! | the file is loaded | the same |
-//! | the flag is cleared, the client gets its reply | the same |
+//! | the data is saved, unless the client excluded it | `broadloom-save`, for which `broadloom-load` waits |
+//! | all latches are acquired, as by a command that writes all keys: earlier requests have ended, later ones are refused | `broadloom-load` |
+//! | the data is deleted, the latches are released | `broadloom-load` |
+//! | the file is loaded | `broadloom-load` |
+//! | the flag is cleared, the client receives its reply | `broadloom-load` |
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const NO_FILES: &[u8] = b"-ERR Error trying to load the AOF files, check server 
 const NO_SAVE: &[u8] = b"-ERR Error trying to save the RDB dump, check server logs.\r\n";
 const NO_THREAD: &[u8] = b"-ERR Can't start a thread to load the data\r\n";
 
-/// Begins to load the data, on a thread of its own. The waiter gets the reply.
+/// Begins to load the data, on a thread of its own. The waiter receives the reply.
 pub fn begin(shared: &'static Shared, reload: Reload, waiter: Arc<Waiter>) {
     let theirs = Arc::clone(&waiter);
     let body = move || {
@@ -100,7 +100,7 @@ fn load_files(shared: &'static Shared) -> Result<bool, LoadFailed> {
     load_append_only(shared, &mut files)
 }
 
-/// Runs a load, after the data are deleted if `flushes`. Nothing of it is logged: only the latchings of workers are connected
+/// Runs a load, after the data are deleted if `flushes`. The load is not logged: only the latchings of workers are connected
 /// to the log.
 fn unlogged<T>(shared: &'static Shared, flushes: bool, load: impl FnOnce() -> T) -> T {
     let mut latching = Latching::new(&shared.keyspace, REPLAY_THREAD, clock::unix_micros() as u64);
@@ -120,7 +120,7 @@ fn unlogged<T>(shared: &'static Shared, flushes: bool, load: impl FnOnce() -> T)
     load()
 }
 
-/// Acquires all latches. Waits for each as a session does, but without being woken.
+/// Acquires all latches. Queues for each as a session does, but polls instead of being woken.
 fn latch_all(latching: &mut Latching<'static>) {
     // An address of the last worker, where no connection has it.
     let token = Token::new(THREAD_COUNT_MAX - 1, u32::MAX, Token::PLACE_MAX).0;

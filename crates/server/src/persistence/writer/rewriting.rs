@@ -1,8 +1,8 @@
-//! Rewriting the append-only file: a snapshot becomes the base, and what was logged from its cut on the only increment.
+//! Rewriting the append-only file: a snapshot becomes the base, and the log from its cut on the only increment.
 //!
 //! The snapshot is taken by the snapshots' own threads. At its cut, under all latches, the LSN is noted: this thread writes
-//! the log up to there to the former increment, and what follows to a new one. A file that is switched on, or that has lost
-//! bytes, begins in the same way: the log is read from the cut on, and nothing counts before the base is complete.
+//! the log up to it to the former increment, and the rest to a new one. A file that is switched on, or that has lost
+//! bytes, begins in the same way: the log is read from the cut on. It is not in effect before the base is complete.
 //!
 //! | state | to | by |
 //! |---|---|---|
@@ -40,9 +40,9 @@ pub(super) struct Rewriting {
     /// Whether the file begins with the snapshot, and has no history before it.
     is_beginning: bool,
     under_way: Option<UnderWay>,
-    /// Whether the thread ends with it.
+    /// Whether the thread ends after the rewrite.
     is_last: bool,
-    /// When growth, or a file that has no base yet, may cause the next attempt.
+    /// The earliest time of the next attempt.
     retry_at: Uptime,
     /// Orders that were followed, and are not counted as such yet.
     order_count: u64,
@@ -53,7 +53,7 @@ struct UnderWay {
     began: Uptime,
     format: BaseFormat,
     progress: Arc<Progress>,
-    /// Whether what is written now belongs to the new increment.
+    /// Whether writes go to the new increment.
     is_past_cut: bool,
     /// Whether the base is complete.
     has_base: bool,
@@ -115,7 +115,7 @@ where
             }
             Order::BaseWritten(number, Err(reason)) if is_current(number) => self.give_up(&reason),
             Order::StopAfterRewrite => self.rewriting.is_last = true,
-            // Of a rewrite that was given up.
+            // An order of a rewrite that was given up.
             Order::Attached(..) | Order::BaseWritten(..) | Order::Stop => {}
         }
     }
@@ -154,7 +154,7 @@ where
         true
     }
 
-    /// Begins to take the snapshot, unless another one is being taken: then it is tried again.
+    /// Begins the snapshot. If another one is being taken, the next turn tries again.
     fn begin_snapshot(&mut self) {
         let number = SNAPSHOT_COUNT.fetch_add(1, Ordering::Relaxed);
         let (shared, attaches) = (self.shared, self.reader.is_none());
@@ -296,7 +296,7 @@ where
         log::warn!("Background AOF rewrite terminated by error: {reason}");
         self.shared.persistence.append_only.clear_cut();
         if self.rewriting.is_beginning {
-            // What was written since the cut is of no use without the base.
+            // Bytes written since the cut are useless without the base.
             self.reader = None;
             self.rewriting.is_wanted = true;
             self.restart_files();
@@ -318,8 +318,8 @@ where
         figures.rewrite_seconds.store(Uptime::now().ms_since(began) / 1000, Ordering::Relaxed);
     }
 
-    /// Begins a new history after bytes were lost to this one: the files so far stay as they are until the snapshot is
-    /// complete. Returns whether writing goes on.
+    /// Begins a new history after this one has lost bytes: the present files stay in effect until the snapshot is
+    /// complete. Returns whether writing continues.
     pub(super) fn begin_again(&mut self) -> bool {
         self.abandon_rewrite();
         self.reader = None;
@@ -327,7 +327,7 @@ where
         if !self.restart_files() {
             return false;
         }
-        log::warn!("The AOF file begins again with a snapshot.");
+        log::warn!("Starting a new AOF file with a snapshot.");
         self.end_failure();
         true
     }
