@@ -1,4 +1,4 @@
-//! The reader of append-only files never panics, does not depend on where its input is cut, and knows where the file is valid.
+//! The reader of append-only files never panics, reads any pieces equally, and reports the valid length.
 
 #![no_main]
 
@@ -14,7 +14,7 @@ fn read_all(data: &[u8], portion: usize) -> (Vec<(u64, Item)>, bool, Reader) {
         let at = reader.offset() as usize;
         match reader.read(&data[at..end]) {
             Ok(Item::Incomplete(size)) => {
-                assert!(at as u64 + size > end as u64, "it needs more than there is");
+                assert!(at as u64 + size > end as u64, "a request extends past the end of the input");
                 if end == data.len() {
                     return (items, false, reader);
                 }
@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
     let (by_parts, is_corrupt_by_parts, reader_by_parts) = read_all(data, 1);
     assert_eq!((&items, is_corrupt), (&by_parts, is_corrupt_by_parts));
     assert_eq!(reader_by_parts.valid_up_to() as usize, valid);
-    // What is valid is valid by itself, and ends outside of a transaction.
+    // The valid part is valid by itself, and ends outside of a transaction.
     let (_, is_corrupt, reader) = read_all(&data[..valid], valid);
     assert!(!is_corrupt && !reader.in_transaction() && reader.offset() as usize == valid);
 });

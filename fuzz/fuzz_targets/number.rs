@@ -21,7 +21,7 @@ fuzz_target!(|text: &[u8]| {
         out.clear();
         value.write(&mut out);
         // Up to 17 decimals are shown: enough to distinguish any two numbers with different output.
-        let shown = Extended::parse(&out).expect("what is shown is a number");
+        let shown = Extended::parse(&out).expect("the written text is a number");
         let mut again = Vec::new();
         shown.write(&mut again);
         assert_eq!(out, again);

@@ -24,39 +24,39 @@ const NOW: i64 = 1_000;
 
 fuzz_target!(|data: &[u8]| {
     let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-    let home = AllocContext { heap: &heap, hasher: &hasher };
+    let alloc = AllocContext { heap: &heap, hasher: &hasher };
     let (mut set, mut members) = (Set::new(), BTreeSet::new());
     let (mut hash, mut fields) = (Hash::new(), BTreeMap::new());
     for (step, change) in data.as_chunks::<3>().0.iter().take(CHANGE_COUNT_MAX).enumerate() {
         let [kind, high, low] = *change;
         let member = member(high, low);
         match kind % 8 {
-            0..3 => assert_eq!(set.add(home, &member, SET_LIMITS), members.insert(member.clone())),
-            3 => assert_eq!(set.remove(home, &member), members.remove(&member)),
+            0..3 => assert_eq!(set.add(alloc, &member, SET_LIMITS), members.insert(member.clone())),
+            3 => assert_eq!(set.remove(alloc, &member), members.remove(&member)),
             4 if !members.is_empty() => {
                 let (mut popped, mut bits) = (Vec::new(), u64::from(low));
                 let mut random = || {
                     bits = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
                     bits ^ bits >> 31
                 };
-                set.pop(home, &mut random, |item| popped = text(item));
+                set.pop(alloc, &mut random, |item| popped = text(item));
                 assert!(members.remove(&popped), "{popped:?} was not there");
             }
             5..7 => {
                 let change =
                     if kind & 64 == 0 { ExpiryChange::Clear } else { ExpiryChange::At(NOW + i64::from(low) + 1) };
-                hash.set(home, HASH_LIMITS, &member, &[kind; 9][..usize::from(kind % 10)], change, NOW);
+                hash.set(alloc, HASH_LIMITS, &member, &[kind; 9][..usize::from(kind % 10)], change, NOW);
                 fields.insert(member.clone(), vec![kind; usize::from(kind % 10)]);
             }
-            _ => assert_eq!(hash.remove(home, &member, NOW), fields.remove(&member).is_some()),
+            _ => assert_eq!(hash.remove(alloc, &member, NOW), fields.remove(&member).is_some()),
         }
-        assert_eq!(set.contains(home, &member), members.contains(&member));
-        assert_eq!(hash.find(home, &member, NOW).is_some(), fields.contains_key(&member));
+        assert_eq!(set.contains(alloc, &member), members.contains(&member));
+        assert_eq!(hash.find(alloc, &member, NOW).is_some(), fields.contains_key(&member));
         if step % COMPARISON_DISTANCE == 0 {
-            compare(home, &set, &members, &hash, &fields);
+            compare(alloc, &set, &members, &hash, &fields);
         }
     }
-    compare(home, &set, &members, &hash, &fields);
+    compare(alloc, &set, &members, &hash, &fields);
 });
 
 /// Returns one of a thousand members, some of them long, some numeric.
@@ -70,14 +70,14 @@ fn member(high: u8, low: u8) -> Vec<u8> {
 }
 
 fn compare(
-    home: AllocContext<'_>,
+    alloc: AllocContext<'_>,
     set: &Set,
     members: &BTreeSet<Vec<u8>>,
     hash: &Hash,
     fields: &BTreeMap<Vec<u8>, Vec<u8>>,
 ) {
-    set.check(home).expect("the invariants of the set hold");
-    hash.check(home).expect("the invariants of the hash hold");
+    set.check(alloc).expect("the invariants of the set hold");
+    hash.check(alloc).expect("the invariants of the hash hold");
     let found: BTreeSet<Vec<u8>> = set.iter().map(text).collect();
     assert_eq!((set.len(), &found), (members.len(), members));
     let mut found = BTreeMap::new();

@@ -33,8 +33,8 @@ fuzz_target!(|data: &[u8]| {
                     _ => last.next().expect("far from the largest"),
                 };
                 let pairs = pairs(place, text);
-                let lent = pairs.iter().map(|(name, value)| (&name[..], &value[..]));
-                assert_eq!(stream.append(id, lent, limits), Ok(()));
+                let fields = pairs.iter().map(|(name, value)| (&name[..], &value[..]));
+                assert_eq!(stream.append(id, fields, limits), Ok(()));
                 model.insert(id, pairs);
                 last = id;
             }

@@ -18,7 +18,7 @@ const CHANGE_COUNT_MAX: usize = 2_000;
 
 fuzz_target!(|data: &[u8]| {
     let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-    let home = AllocContext { heap: &heap, hasher: &hasher };
+    let alloc = AllocContext { heap: &heap, hasher: &hasher };
     let mut set = SortedSet::new();
     let mut model: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
     for (step, change) in data.as_chunks::<3>().0.iter().take(CHANGE_COUNT_MAX).enumerate() {
@@ -32,34 +32,34 @@ fuzz_target!(|data: &[u8]| {
             0..5 => {
                 // Few scores, so that many are equal. 0 is never -0, which a listpack does not preserve.
                 let score = f64::from(kind >> 3) - 7.0 + f64::from(high >> 6);
-                assert_eq!(set.insert(home, LIMITS, &member, score), model.insert(member.clone(), score));
+                assert_eq!(set.insert(alloc, LIMITS, &member, score), model.insert(member.clone(), score));
             }
-            5..7 => assert_eq!(set.remove(home, &member), model.remove(&member)),
+            5..7 => assert_eq!(set.remove(alloc, &member), model.remove(&member)),
             _ if !model.is_empty() => {
                 let start = number % model.len();
                 let count = (1 + usize::from(kind >> 3)).min(model.len() - start);
                 let gone: Vec<Vec<u8>> =
                     set.range(start, count).map(|(member, _)| member.to_vec()).collect();
-                set.remove_ranks(home, start, count);
+                set.remove_ranks(alloc, start, count);
                 assert!(gone.iter().all(|member| model.remove(member).is_some()));
             }
             _ => {}
         }
-        assert_eq!(set.score(home, &member), model.get(&member).copied());
+        assert_eq!(set.score(alloc, &member), model.get(&member).copied());
         if step % COMPARISON_DISTANCE == 0 {
-            compare(home, &set, &model);
+            compare(alloc, &set, &model);
         }
     }
-    compare(home, &set, &model);
+    compare(alloc, &set, &model);
 });
 
-fn compare(home: AllocContext<'_>, set: &SortedSet, model: &BTreeMap<Vec<u8>, f64>) {
-    set.check(home).expect("the invariants hold");
+fn compare(alloc: AllocContext<'_>, set: &SortedSet, model: &BTreeMap<Vec<u8>, f64>) {
+    set.check(alloc).expect("the invariants hold");
     let mut expected: Vec<(&[u8], f64)> = model.iter().map(|(member, score)| (&member[..], *score)).collect();
     expected.sort_by(|(a, x), (b, y)| x.total_cmp(y).then_with(|| a.cmp(b)));
     assert_eq!(set.len(), expected.len());
     assert!(set.iter().eq(expected.iter().copied()));
     for (rank, (member, score)) in expected.iter().enumerate() {
-        assert_eq!(set.rank(home, member), Some((rank, *score)));
+        assert_eq!(set.rank(alloc, member), Some((rank, *score)));
     }
 }

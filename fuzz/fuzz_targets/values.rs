@@ -1,4 +1,4 @@
-//! Values and files in the format of RDB: any bytes are a value or an error, and a value comes back after it is written.
+//! Values and files in the format of RDB: any bytes are a value or an error, and a written value reads back unchanged.
 //!
 //! The input's first byte is the type of a value, or 255 for a whole file; the second selects the family or the size of
 //! the pieces in which the file arrives.
@@ -15,7 +15,7 @@ use rdb::{Cutter, DecodeContext, Encoder, Event, Family, Limits, Value, ValueTyp
 fuzz_target!(|data: &[u8]| {
     let [kind, choice, rest @ ..] = data else { return };
     let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-    let home = AllocContext { heap: &heap, hasher: &hasher };
+    let alloc = AllocContext { heap: &heap, hasher: &hasher };
     let limits = Limits {
         list: ListLimits::of_directive(-2),
         set: SetLimits { intset_len_max: 16, listpack_len_max: 8, listpack_value_size_max: 64 },
@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
         sorted_set: SortedSetLimits { entry_count_max: 8, value_size_max: 64 },
         stream: NodeLimits { entry_count_max: 8, size_max: 256 },
     };
-    let context = DecodeContext { home, limits, drop_fields_before: None };
+    let context = DecodeContext { alloc, limits, drop_fields_before: None };
     if *kind == u8::MAX {
         return cut(rest, usize::from(*choice) + 1, context);
     }
@@ -60,12 +60,12 @@ fn come_back(value: &Value<'_>, context: DecodeContext<'_>) {
         Value::Object(object) => ValueRef::Object(object),
         Value::Empty => return,
     };
-    check(value, context.home);
+    check(value, context.alloc);
     for version in [Version::V12, Version::V80] {
         let mut encoder = Encoder::new(version, true);
         let mut bytes = Vec::new();
         let type_byte = encoder.type_byte(value).expect("the version has field expiries");
-        encoder.write_value(context.home, value, &mut bytes).expect("likewise");
+        encoder.write_value(context.alloc, value, &mut bytes).expect("likewise");
         let value_type = ValueType::of_byte(type_byte, version.family).expect("a type that was written");
         let again = decode(value_type, &bytes, 0, context).expect("it was written here");
         match (again, value) {
@@ -91,13 +91,13 @@ fn len(object: &Object) -> u64 {
     }
 }
 
-fn check(value: ValueRef<'_>, home: AllocContext<'_>) {
+fn check(value: ValueRef<'_>, alloc: AllocContext<'_>) {
     let ValueRef::Object(object) = value else { return };
     match object {
         Object::List(list) => list.check(),
-        Object::Set(set) => assert_eq!(set.check(home), Ok(())),
-        Object::Hash(hash) => assert_eq!(hash.check(home), Ok(())),
-        Object::SortedSet(set) => assert_eq!(set.check(home), Ok(())),
+        Object::Set(set) => assert_eq!(set.check(alloc), Ok(())),
+        Object::Hash(hash) => assert_eq!(hash.check(alloc), Ok(())),
+        Object::SortedSet(set) => assert_eq!(set.check(alloc), Ok(())),
         Object::Stream(stream) => stream.check(),
         _ => {}
     }

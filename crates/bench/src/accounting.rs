@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_is_summed_without_idling() {
+    fn machine_cpu_time_excludes_idle_time() {
         let stat = "cpu  100 1 20 9999 888 3 4 5 0 0\ncpu0 50 1 20 9999 888 3 4 5 0 0\n";
         assert_eq!(parse_machine_ticks(stat), Some(133));
         assert_eq!(parse_machine_ticks("intr 5"), None);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn listening_sockets_are_told_apart() {
+    fn listening_sockets_are_distinguished_by_port() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
             0: 0100007F:18EB 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 4711 1 0 100 0 0 10 0\n\
             1: 0100007F:18EB 0100007F:D431 01 00000000:00000000 00:00000000 00000000  0  0 4712 1 0 100 0 0 10 0\n";

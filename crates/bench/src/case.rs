@@ -117,7 +117,7 @@ impl Case {
             distribution: self.distribution(),
             key_count: load.key_count,
             values,
-            listens: false,
+            subscribes: false,
         };
         let mut flows = vec![flow];
         if self.workload.own.listener_count > 0 {
@@ -164,7 +164,7 @@ impl Case {
             distribution: Distribution::Sequential,
             key_count: self.load.key_count,
             values,
-            listens: false,
+            subscribes: false,
         };
         Ok(Some(Plan {
             thread_count: self.load.thread_count.min(FILL_CONNECTION_COUNT),

@@ -59,26 +59,26 @@ impl Target {
         let Login { user, password, database, resp3 } = &self.login;
         if let Some(password) = password {
             let words = ["AUTH"].into_iter().chain(user.as_deref()).chain([password.as_str()]);
-            expect_no_error(ask(&mut stream, &words.collect::<Vec<_>>())?)?;
+            expect_no_error(send_command(&mut stream, &words.collect::<Vec<_>>())?)?;
         }
         if *resp3 {
-            expect_no_error(ask(&mut stream, &["HELLO", "3"])?)?;
+            expect_no_error(send_command(&mut stream, &["HELLO", "3"])?)?;
         }
         if *database != 0 {
-            expect_no_error(ask(&mut stream, &["SELECT", &database.to_string()])?)?;
+            expect_no_error(send_command(&mut stream, &["SELECT", &database.to_string()])?)?;
         }
         Ok(stream)
     }
 
     /// Sends one command on a new connection and returns the reply.
-    pub fn ask(&self, words: &[&str]) -> io::Result<Answer> {
-        ask(&mut self.connect()?, words)
+    pub fn send_command(&self, words: &[&str]) -> io::Result<Answer> {
+        send_command(&mut self.connect()?, words)
     }
 
     /// Returns the INFO text; absent if the reply isn't a string.
     #[must_use]
     pub fn info(&self) -> Option<String> {
-        match self.ask(&["INFO"]) {
+        match self.send_command(&["INFO"]) {
             Ok(Answer::Text(text)) => Some(text),
             _ => None,
         }
@@ -93,7 +93,7 @@ pub fn info_field<'a>(info: &'a str, field: &str) -> Option<&'a str> {
 }
 
 /// Sends one command and reads its reply.
-pub fn ask(stream: &mut TcpStream, words: &[&str]) -> io::Result<Answer> {
+pub fn send_command(stream: &mut TcpStream, words: &[&str]) -> io::Result<Answer> {
     let mut request = format!("*{}\r\n", words.len());
     for word in words {
         request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_understood() {
+    fn replies_are_classified() {
         assert_eq!(interpret("+PONG\r\n"), Answer::Text("PONG".into()));
         assert_eq!(interpret(":12\r\n"), Answer::Text("12".into()));
         assert_eq!(interpret("$5\r\na\r\nbc\r\n"), Answer::Text("a\r\nbc".into()));

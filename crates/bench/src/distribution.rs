@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn hot_gives_its_share_to_one_key() {
+    fn hot_draws_its_share_from_one_key() {
         assert_eq!(counts("hot", 100, 10_000)[0], 10_000);
         let counts = counts("hot:0.9", 100, 100_000);
         assert!((89_500..90_700).contains(&counts[0]), "{}", counts[0]);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn names_round_trip_and_nonsense_is_refused() {
+    fn names_round_trip_and_invalid_ones_are_refused() {
         for name in ["uniform", "zipf:0.99", "hot", "hot:0.5", "sequential"] {
             assert_eq!(name.parse::<Distribution>().unwrap().to_string(), name);
         }

@@ -190,7 +190,7 @@ impl Member {
                 target.name
             )));
         }
-        match target.ask(&["FLUSHALL"]) {
+        match target.send_command(&["FLUSHALL"]) {
             Ok(Answer::Error(text)) => Err(BenchError::server(&target.name, format!("FLUSHALL: {text}"))),
             Ok(_) => {
                 self.filled.clear();

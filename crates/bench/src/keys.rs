@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn any_width_holds_the_number() {
+    fn every_key_width_contains_the_number() {
         for (size, count) in
             [(7, 1_000_000), (16, KEY_COUNT_MAX), (40, KEY_COUNT_MAX), (2, 10), (12, 100_000_001)]
         {

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_consumed_as_they_come() {
+    fn partial_bodies_are_consumed_immediately() {
         let (mut skipper, mut tally) = (ReplySkipper::default(), Tally::default());
         assert_eq!(skipper.skip(b"$100\r\nabc", &mut tally), Ok(9));
         assert_eq!(skipper.skip(&[b'x'; 97], &mut tally), Ok(97));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_input_is_refused() {
         for input in ["HTTP/1.1 400\r\n", "$x\r\n", "$\r\n", "*-2\r\n", "+no carriage return\n", ">1\r\n"] {
             assert!(skip_in_steps(input.as_bytes(), 1_000).is_err(), "{input}");
         }

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn several_commands_go_together() {
+    fn several_commands_form_one_template() {
         assert_eq!(
             render("MULTI ; {times:2 INCR {key} ; } EXEC", "64", 1),
             "*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$16\r\nkey:000000000000\r\n\
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn values_fill_their_hole() {
+    fn values_fill_their_placeholder() {
         let request = render("SET {key} {value}", "5", 1);
         let value = request.strip_prefix("*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000000\r\n$5\r\n").unwrap();
         assert_eq!(value.len(), 7);
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_one_length_and_may_follow_another() {
+    fn random_numbers_have_fixed_length_and_may_be_offset() {
         let text = render("HGET {key} f{num:50}", "1", 200);
         for request in text.split("*3\r\n").skip(1) {
             let lines: Vec<&str> = request.split("\r\n").collect();
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_input_is_refused() {
         let keys = KeyShape::new("key:", 16, 10).unwrap();
         let values = ValueSource::new("64".parse().unwrap());
         for command in

@@ -39,7 +39,7 @@ fn fills_each_key_once_and_counts_every_reply() {
 }
 
 #[test]
-fn errors_are_shown_and_end_in_failure() {
+fn errors_are_reported_and_fail_the_run() {
     let server = FakeServer::start(Behaviour::default());
     let spec = format!("fake={}", server.address);
     let args = ["--server", &spec, "--command", "LPUSH {key} {value}", "--requests", "100", "--rounds", "1"];
@@ -56,7 +56,7 @@ fn errors_are_shown_and_end_in_failure() {
 }
 
 #[test]
-fn who_waits_for_what_others_bring_sends_beside_them() {
+fn blocking_requests_use_separate_connections() {
     let server = FakeServer::start(Behaviour::default());
     let spec = format!("fake={}", server.address);
     let args =
@@ -69,7 +69,7 @@ fn who_waits_for_what_others_bring_sends_beside_them() {
 }
 
 #[test]
-fn missing_keys_are_remarked() {
+fn missing_keys_are_reported() {
     let server = FakeServer::start(Behaviour::default());
     let spec = format!("fake={}", server.address);
     let args = ["--server", &spec, "--keys", "10", "--requests", "50", "--rounds", "1", "--warmup", "0"];
@@ -80,7 +80,7 @@ fn missing_keys_are_remarked() {
 }
 
 #[test]
-fn a_stall_shows_in_all_requests_that_it_delays_in_the_open_loop() {
+fn open_loop_stall_shows_in_every_delayed_request() {
     let stall = Duration::from_millis(400);
     let behaviour = Behaviour { stall: Some((500, stall)), ..Behaviour::default() };
     let server = FakeServer::start(behaviour);
@@ -98,7 +98,7 @@ fn a_stall_shows_in_all_requests_that_it_delays_in_the_open_loop() {
 }
 
 #[test]
-fn a_stall_is_one_slow_round_trip_in_the_closed_loop() {
+fn closed_loop_stall_is_one_slow_round_trip() {
     let stall = Duration::from_millis(300);
     let server = FakeServer::start(Behaviour { stall: Some((500, stall)), ..Behaviour::default() });
     let spec = format!("fake={}", server.address);
@@ -111,7 +111,7 @@ fn a_stall_is_one_slow_round_trip_in_the_closed_loop() {
 }
 
 #[test]
-fn rounds_are_interleaved_and_begin_with_another_server_each() {
+fn rounds_interleave_and_rotate_the_first_server() {
     let log = Arc::new(Mutex::new(String::new()));
     let start =
         |name| FakeServer::start(Behaviour { accepted: Some((name, log.clone())), ..Behaviour::default() });
@@ -127,7 +127,7 @@ fn rounds_are_interleaved_and_begin_with_another_server_each() {
 }
 
 #[test]
-fn a_server_that_breaks_off_is_left_out_and_the_others_go_on() {
+fn a_failing_server_is_excluded_and_the_others_continue() {
     let good = FakeServer::start(Behaviour::default());
     let bad = FakeServer::start(Behaviour { hang_up: Some(150), ..Behaviour::default() });
     let specs = [format!("bad={}", bad.address), format!("good={}", good.address)];
@@ -141,7 +141,7 @@ fn a_server_that_breaks_off_is_left_out_and_the_others_go_on() {
 }
 
 #[test]
-fn an_address_is_not_emptied_unless_allowed() {
+fn an_address_is_flushed_only_if_allowed() {
     let server = FakeServer::start(Behaviour::default());
     let spec = format!("fake={}", server.address);
     let args = ["--server", &spec, "--workload", "fill", "--keys", "300", "--rounds", "2"];
@@ -184,7 +184,7 @@ fn an_interrupt_ends_the_started_servers() {
 }
 
 #[test]
-fn a_server_that_fails_to_start_tells_why() {
+fn a_failed_server_start_reports_its_reason() {
     let spec = format!("broken={} --no-such-option {{port}}", env!("CARGO_BIN_EXE_broadloom-bench"));
     let output = command(&["--server", &spec]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));

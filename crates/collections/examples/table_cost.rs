@@ -141,7 +141,7 @@ impl Keyspace {
         }
         let reads = read_count as f64 / entry_count as f64;
         println!(
-            "{:.1} % full; {:.1} % at home; buckets read by a hit: {reads:.3}",
+            "{:.1} % full; {:.1} % in home buckets; buckets read by a hit: {reads:.3}",
             100.0 * entry_count as f64 / word_count as f64,
             100.0 * home_count as f64 / entry_count as f64,
         );

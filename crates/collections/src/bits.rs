@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_count_like_one_byte_at_a_time() {
+    fn both_counts_agree_with_bytewise_counts() {
         let mut state = 0x1234_5678_u32;
         let mut noise = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

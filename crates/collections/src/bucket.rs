@@ -168,7 +168,7 @@ impl Item {
     #[inline]
     pub(crate) fn block(self) -> NonNull<u8> {
         let block = std::ptr::with_exposed_provenance_mut(self.address());
-        NonNull::new(block).expect("a vacant word makes no item, and nobody asks for a lost one")
+        NonNull::new(block).expect("only occupied words become items")
     }
 }
 

@@ -185,11 +185,11 @@ mod tests {
     #[test]
     fn a_wrong_overflow_count_is_noticed() {
         let bucket = |table: &Table| {
-            let (_, segment) = table.segments().next().expect("it is not empty");
+            let (_, segment) = table.segments().next().expect("the container is not empty");
             segment.buckets[3].add_overflow();
         };
         let mend = |table: &Table| {
-            let (_, segment) = table.segments().next().expect("it is not empty");
+            let (_, segment) = table.segments().next().expect("the container is not empty");
             segment.buckets[3].remove_overflow();
         };
         check("2", |table| bucket(table), |table| mend(table));
@@ -203,7 +203,7 @@ mod tests {
             let segment = table.segment(Position::new(position));
             let item = segment.items().next().expect("no segment is empty");
             let mut places = segment.places_of_home(segment.reference.home(item.position));
-            places.find(|place| place.item == item).expect("it is there")
+            places.find(|place| place.item == item).expect("the item is in the segment")
         });
         a.bucket.clear(a.index);
         b.bucket.clear(b.index);
@@ -217,12 +217,12 @@ mod tests {
     fn a_wrong_volatile_bit_is_noticed() {
         let heap = Heap::new();
         let table = table(&heap);
-        let (_, segment) = table.segments().next().expect("it is not empty");
+        let (_, segment) = table.segments().next().expect("the container is not empty");
         let (bucket, index, item) = segment
             .buckets
             .iter()
             .find_map(|bucket| bucket.items().next().map(|(index, item)| (bucket, index, item)))
-            .expect("it is not empty");
+            .expect("the container is not empty");
         bucket.store(index, item.with_volatility(Volatility::new(!item.is_volatile(), false)));
         assert!(table.check().expect_err("the fault is noticed").starts_with("table invariant 4:"));
     }

@@ -64,7 +64,7 @@ mod tests {
     use crate::values::owned_entry::{ExpiryChange, NewValue};
 
     #[test]
-    fn what_random_deletions_leave_is_packed_again() {
+    fn defragmentation_packs_entries_after_random_deletions() {
         // Under Miri the values are larger, so that few keys fill several spans.
         let (count, value_len) = if cfg!(miri) { (120, 800) } else { (20_000u64, 64) };
         let hash = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) ^ number << 30;

@@ -184,7 +184,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn keeps_what_a_standard_set_keeps() {
+    fn agrees_with_a_standard_set() {
         let extremes =
             [0, -1, 1, 32_767, -32_768, 32_768, -32_769, 1 << 31, -(1 << 31) - 1, i64::MAX, i64::MIN];
         for limit in [100, 40_000, i64::MAX] {

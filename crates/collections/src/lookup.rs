@@ -124,7 +124,7 @@ mod tests {
     use crate::values::owned_entry::{ExpiryChange, NewValue};
 
     #[test]
-    fn what_a_prefetch_sees_is_where_the_key_is() {
+    fn prefetch_results_lead_to_the_key() {
         // SAFETY: (1) published after each change, and the table is dropped last; (2, 3) the retired list is
         // not taken.
         let hint = unsafe { Hint::new() };
@@ -137,21 +137,21 @@ mod tests {
             table.upsert(&heap, hash_of(number), &number.to_le_bytes(), value, ExpiryChange::Clear);
         }
         hint.publish(&mut table);
-        let mut stray_count = 0;
+        let mut displaced_count = 0;
         for number in 0..key_count {
             let hash = hash_of(number);
             if hint.prefetch_home(hash).prefetch_entry(hash) == ProbeResult::Displaced {
-                stray_count += 1;
+                displaced_count += 1;
             }
             let result = hint.prefetch_entry(hash);
             let ProbeResult::Found(guess) = result else { panic!("{number}: {result:?}") };
             let position = Position::of_hash(hash);
-            let place = table.segment(position).place_at(guess, position).expect("an entry is there");
+            let place = table.segment(position).place_at(guess, position).expect("the guess is valid");
             // SAFETY: (1) the table has just returned the item.
             assert!(unsafe { table.entry_of(place.item) }.has_key(&number.to_le_bytes()));
             assert!(table.find_mut_near(guess, &heap, hash, &number.to_le_bytes()).is_some());
         }
-        assert!((1..key_count / 2).contains(&stray_count), "{stray_count} are not at home");
+        assert!((1..key_count / 2).contains(&displaced_count), "{displaced_count} keys are displaced");
         for number in 0..key_count {
             let (hash, key) = (hash_of(number), number.to_le_bytes());
             let ProbeResult::Found(guess) = hint.prefetch_home(hash).prefetch_entry(hash) else { continue };

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn canonical_text_goes_both_ways() {
+    fn canonical_text_round_trips() {
         for value in [0, 1, -1, 9, 10, -10, 42, 1_000_000, i64::MAX, i64::MIN, i64::MAX - 1, i64::MIN + 1] {
             let text = value.to_string();
             assert_eq!(parse_canonical(text.as_bytes()), Some(value));

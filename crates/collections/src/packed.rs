@@ -196,7 +196,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         let encoded = items.map(Encoded::new);
         let added: usize = encoded.iter().map(Encoded::size).sum();
         let used = self.size();
-        assert!(used + added <= USED_MAX && len < INDEX_CAPACITY_MAX, "callers ask first whether it fits");
+        assert!(used + added <= USED_MAX && len < INDEX_CAPACITY_MAX, "callers check first whether it fits");
         if !FIND && index == 0 && len > 0 {
             return self.insert_into_gap(&encoded, added);
         }
@@ -230,7 +230,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         let (used, new_size) = (self.size(), encoded.size());
         if new_size != old_size {
             let new_used = used - old_size + new_size;
-            assert!(new_used <= USED_MAX, "callers ask first whether it fits");
+            assert!(new_used <= USED_MAX, "callers check first whether it fits");
             let index_capacity = self.block.head().index_capacity();
             self.make_room(new_used, index_capacity);
             at = self.offset_of_part(index, part);
@@ -329,7 +329,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         if new_len == len {
             return;
         }
-        assert!(new_used <= USED_MAX && new_len <= INDEX_CAPACITY_MAX, "callers ask first whether it fits");
+        assert!(new_used <= USED_MAX && new_len <= INDEX_CAPACITY_MAX, "callers check first whether it fits");
         let had_index = index_capacity > 0;
         let wants_index = had_index || new_len >= Self::INDEX_LEN_MIN;
         self.make_room(

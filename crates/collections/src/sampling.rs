@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_an_end_visits_everything_once() {
+    fn an_unbounded_run_visits_every_entry_once() {
         let heap = Heap::new();
         // Under Miri, 120 keys take several segments.
         let (key_counts, seed_count) =
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_as_long_as_asked_for_and_skip_what_is_not_volatile() {
+    fn runs_have_the_given_length_and_only_volatile_entries() {
         let heap = Heap::new();
         let is_volatile = |number| number % 10 == 0;
         let expiry = |number| if is_volatile(number) { ExpiryChange::At(9) } else { ExpiryChange::Clear };
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_entry_is_as_likely_as_any_other() {
+    fn entries_are_sampled_uniformly() {
         let heap = Heap::new();
         let table = table(&heap, 21, |_| ExpiryChange::Clear);
         let mut counts: HashMap<u64, u32> = HashMap::new();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_removed_by_its_name_if_it_is_accepted() {
+    fn sampled_entries_are_removed_by_name_if_accepted() {
         let heap = Heap::new();
         let (key_count, run_len) = if cfg!(miri) { (100, 60) } else { (500, 100) };
         let mut table = table(&heap, key_count, |_| ExpiryChange::Clear);

@@ -142,7 +142,7 @@ impl SegmentRef {
 
     /// The segment's memory. Must not be [`Self::NONE`].
     pub(crate) fn memory(self) -> NonNull<u8> {
-        NonNull::new(std::ptr::with_exposed_provenance_mut(self.address())).expect("there is a segment")
+        NonNull::new(std::ptr::with_exposed_provenance_mut(self.address())).expect("an allocated segment")
     }
 
     /// The index of an entry's home bucket.
@@ -294,7 +294,7 @@ impl<'a> Filler<'a> {
                 return;
             }
             buckets[bucket_index].add_overflow();
-            assert!(path.advance(), "a segment is made larger than what it is filled with");
+            assert!(path.advance(), "a segment is allocated larger than its contents");
         }
     }
 }
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn homes_ascend_with_positions_and_their_bounds_agree() {
+    fn home_buckets_ascend_with_positions() {
         for (bucket_count, depth) in [(1, 0), (7, 0), (51, 0), (64, 3), (5, 24), (100, 20), (64, 17)] {
             let heap = Heap::new();
             let reference = SegmentRef::allocate(&heap, bucket_count, depth);

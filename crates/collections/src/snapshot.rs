@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_of_the_cut_is_seen_once_whatever_changes() {
+    fn every_key_of_the_cut_is_visited_once_during_changes() {
         let (heap, mut table) = (Heap::new(), Table::new());
         let count: u64 = if cfg!(miri) { 60 } else { 3_000 };
         (0..count).for_each(|number| set(&mut table, &heap, number, 1));

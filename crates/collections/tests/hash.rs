@@ -64,7 +64,7 @@ impl Fixture {
     }
 
     fn step(&mut self, random: &mut Random) {
-        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
+        let alloc = AllocContext { heap: &self.heap, hasher: &self.hasher };
         let field = match random.below(self.name_count) {
             number if number % 3 == 0 => number.to_string().into_bytes(),
             number => format!("field {number}").into_bytes(),
@@ -74,16 +74,16 @@ impl Fixture {
         match random.below(10) {
             0..4 => self.set(&field, random),
             4..6 => {
-                assert_eq!(self.hash.remove(home, &field, self.now), was_there);
+                assert_eq!(self.hash.remove(alloc, &field, self.now), was_there);
                 if was_there {
                     self.model.remove(&field);
                 }
             }
             6 if self.has_expiries => {
                 let expiry = [None, Some(at), Some(at)][random.below(3)];
-                assert_eq!(self.hash.set_expiry(home, &field, expiry, self.now), was_there);
+                assert_eq!(self.hash.set_expiry(alloc, &field, expiry, self.now), was_there);
                 if was_there {
-                    self.model.get_mut(&field).expect("it is there").expiry = expiry;
+                    self.model.get_mut(&field).expect("the field exists").expiry = expiry;
                     self.is_hashtable |= expiry.is_some();
                 }
             }
@@ -110,7 +110,7 @@ impl Fixture {
     }
 
     fn set(&mut self, field: &[u8], random: &mut Random) {
-        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
+        let alloc = AllocContext { heap: &self.heap, hasher: &self.hasher };
         let value = match random.below(3) {
             0 => (random.bits() as i64 >> random.below(64)).to_string().into_bytes(),
             _ => vec![b'v'; random.below(self.value_size_max)],
@@ -122,7 +122,7 @@ impl Fixture {
             1 => ExpiryChange::Keep,
             _ => ExpiryChange::Clear,
         };
-        let was = self.hash.set(home, LIMITS, field, &value, change, self.now);
+        let was = self.hash.set(alloc, LIMITS, field, &value, change, self.now);
         let expected = match old {
             None => FieldWas::Absent,
             Some(_) if is_live => FieldWas::Present,
@@ -158,12 +158,12 @@ impl Fixture {
     }
 
     fn compare(&self, field: &[u8], random: &mut Random) {
-        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
-        self.hash.check(home).expect("the invariants hold");
+        let alloc = AllocContext { heap: &self.heap, hasher: &self.hasher };
+        self.hash.check(alloc).expect("the invariants hold");
         assert_eq!((self.hash.len(), self.hash.is_empty()), (self.model.len(), self.model.is_empty()));
         let found = self
             .hash
-            .find(home, field, self.now)
+            .find(alloc, field, self.now)
             .map(|Field { value, expiry }| Expected { value: text(value), expiry });
         assert_eq!(found.as_ref(), self.model.get(field).filter(|_| self.is_live(field)));
         let has_volatile = self.model.values().any(|expected| expected.expiry.is_some());
@@ -178,7 +178,7 @@ impl Fixture {
         let mut scanned = BTreeMap::new();
         let mut next = Some(0);
         while let Some(from) = next {
-            next = self.hash.scan(home, from, self.now, |field, value| {
+            next = self.hash.scan(alloc, from, self.now, |field, value| {
                 assert_eq!(scanned.insert(text(field), text(value)), None);
             });
         }
@@ -192,7 +192,7 @@ impl Fixture {
 }
 
 #[test]
-fn any_changes_leave_what_a_map_has() {
+fn random_changes_agree_with_a_map() {
     for seed in 1..if cfg!(miri) { 2 } else { 6u64 } {
         for (name_count, value_size_max, has_expiries) in [
             (10, 20, false),
@@ -219,14 +219,14 @@ fn samples_are_fair() {
         let mut hash = Hash::new();
         for number in 0..field_count {
             let field = format!("field {number} of this hash");
-            let home = AllocContext { heap: &heap, hasher: &hasher };
-            hash.set(home, LIMITS, field.as_bytes(), &[b'v'; 30], ExpiryChange::Clear, 0);
+            let alloc = AllocContext { heap: &heap, hasher: &hasher };
+            hash.set(alloc, LIMITS, field.as_bytes(), &[b'v'; 30], ExpiryChange::Clear, 0);
         }
         let mut random = Random(7);
         let mut counts: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         let each = if cfg!(miri) { 1 } else { 100 };
         for _ in 0..field_count * each {
-            let (field, _) = hash.sample(0, || random.bits()).expect("it is not empty");
+            let (field, _) = hash.sample(0, || random.bits()).expect("the container is not empty");
             *counts.entry(text(field)).or_default() += 1;
         }
         assert!(cfg!(miri) || counts.len() == field_count);
@@ -235,21 +235,21 @@ fn samples_are_fair() {
 }
 
 #[test]
-fn a_scan_meets_every_field_that_stays_while_it_changes_and_others_come_and_go() {
+fn a_scan_visits_every_permanent_field_during_changes() {
     let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-    let home = AllocContext { heap: &heap, hasher: &hasher };
+    let alloc = AllocContext { heap: &heap, hasher: &hasher };
     let mut hash = Hash::new();
     let field_count = if cfg!(miri) { 60 } else { 3_000 };
     let field = |number: usize| format!("field {number}").into_bytes();
     let set = |hash: &mut Hash, number: usize, value_size: usize, expiry| {
-        hash.set(home, LIMITS, &field(number), &vec![b'v'; value_size], expiry, 0);
+        hash.set(alloc, LIMITS, &field(number), &vec![b'v'; value_size], expiry, 0);
     };
     (0..field_count).for_each(|number| set(&mut hash, number, number % 40, ExpiryChange::Clear));
     let mut random = Random(5);
     let mut seen = HashSet::new();
     let mut next = Some(0);
     while let Some(from) = next {
-        next = hash.scan(home, from, 0, |field, _| {
+        next = hash.scan(alloc, from, 0, |field, _| {
             seen.insert(text(field));
         });
         for _ in 0..12 {
@@ -257,23 +257,23 @@ fn a_scan_meets_every_field_that_stays_while_it_changes_and_others_come_and_go()
             match random.below(6) {
                 // Into the table, then back to a size that fits a leaf.
                 0 => set(&mut hash, number, 200, ExpiryChange::Keep),
-                1 => assert!(hash.set_expiry(home, &field(number), Some(1_000), 0)),
-                2 => assert!(hash.set_expiry(home, &field(number), None, 0)),
+                1 => assert!(hash.set_expiry(alloc, &field(number), Some(1_000), 0)),
+                2 => assert!(hash.set_expiry(alloc, &field(number), None, 0)),
                 3 => set(&mut hash, number, size, ExpiryChange::Clear),
                 4 => set(&mut hash, field_count + number, size, ExpiryChange::Clear),
                 _ => {
-                    hash.remove(home, &field(field_count + number), 0);
+                    hash.remove(alloc, &field(field_count + number), 0);
                 }
             }
         }
         if random.below(16) == 0 {
-            assert_eq!(hash.check(home), Ok(()));
+            assert_eq!(hash.check(alloc), Ok(()));
         }
     }
     assert!((0..field_count).all(|number| seen.contains(&field(number))));
     for number in 0..field_count {
-        assert!(hash.remove(home, &field(number), 0) && hash.find(home, &field(number), 0).is_none());
-        hash.remove(home, &field(field_count + number), 0);
+        assert!(hash.remove(alloc, &field(number), 0) && hash.find(alloc, &field(number), 0).is_none());
+        hash.remove(alloc, &field(field_count + number), 0);
     }
-    assert_eq!((hash.check(home), hash.len()), (Ok(()), 0));
+    assert_eq!((hash.check(alloc), hash.len()), (Ok(()), 0));
 }

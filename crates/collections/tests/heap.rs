@@ -1,4 +1,4 @@
-//! The heap as its owner observes it: no memory is lost, whichever thread frees and in whatever order
+//! The heap as its owner observes it: no memory is lost, whichever thread frees and in any order
 //! values are dropped.
 #![allow(unsafe_code)]
 
@@ -48,7 +48,7 @@ fn an_overwrite_of_the_same_size_class_keeps_the_block() {
 }
 
 #[test]
-fn a_long_string_overwritten_by_another_takes_about_its_own_size() {
+fn overwritten_long_strings_use_about_their_own_size() {
     let (heap, mut table) = (Heap::new(), Table::new());
     for len in [20_000, 60_000, 55_000, 31_000, 30_000, 60_000, 5_000] {
         let text = vec![b'v'; len];
@@ -66,7 +66,7 @@ fn entries_and_tables_may_outlive_their_heap() {
     let mut table = Table::new();
     fill(&heap, &mut table, scaled(3_000), |number| number as usize % 300);
     let other_heap = Heap::new();
-    let removed = table.remove(&other_heap, hash_of(0), &0u64.to_le_bytes()).expect("key 0 is there");
+    let removed = table.remove(&other_heap, hash_of(0), &0u64.to_le_bytes()).expect("key 0 exists");
     drop(heap);
     table.check().expect("the invariants hold");
     // Changes use the other heap, and move the entries that they change.
@@ -77,7 +77,7 @@ fn entries_and_tables_may_outlive_their_heap() {
 }
 
 #[test]
-fn all_memory_comes_back() {
+fn all_memory_is_returned() {
     let heaps = Heap::family(3);
     let mut tables: Vec<_> = (0..6).map(|_| Table::new()).collect();
     for (index, table) in tables.iter_mut().enumerate() {
@@ -97,7 +97,7 @@ fn all_memory_comes_back() {
 }
 
 #[test]
-fn small_entries_live_in_what_large_ones_left() {
+fn freed_large_blocks_are_subdivided_for_small_entries() {
     let (heap, mut table) = (Heap::new(), Table::new());
     let key_of = |number: u64| [number as u8; 200];
     let set = |table: &mut Table, number: u64, value_size: usize| {
@@ -124,7 +124,7 @@ fn small_entries_live_in_what_large_ones_left() {
 }
 
 #[test]
-fn threads_may_free_what_others_allocated() {
+fn threads_may_free_blocks_of_other_threads() {
     let heaps = Heap::family(2);
     let (sender, receiver) = mpsc::channel::<OwnedEntry>();
     let round_count = scaled(10_000);
@@ -195,7 +195,7 @@ fn prefetches_may_run_while_a_table_changes() {
 /// Otherwise an epoch could pass in between, and a prefetch that starts after it would be led to freed
 /// memory.
 #[test]
-fn what_a_hint_leads_to_is_retired_after_the_hint_has_followed() {
+fn memory_is_retired_after_its_hint_is_updated() {
     // SAFETY: (1) it is published after each change; (2, 3) there is one thread, and no prefetch lasts
     // beyond a change.
     let hint = unsafe { Hint::new() };

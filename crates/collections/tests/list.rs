@@ -135,7 +135,7 @@ fn behaves_as_a_deque() {
 }
 
 #[test]
-fn equal_elements_go_from_either_end() {
+fn equal_elements_are_removed_from_either_end() {
     let count = if cfg!(miri) { 300 } else { 20_000 };
     for from in [End::Left, End::Right] {
         for count_max in [1, count / 4, count / 2, usize::MAX] {
@@ -166,7 +166,7 @@ fn equal_elements_go_from_either_end() {
 }
 
 #[test]
-fn a_queue_gives_its_nodes_back() {
+fn popping_a_queue_frees_its_nodes() {
     let mut list = List::new();
     let count = if cfg!(miri) { 200 } else { 100_000 };
     for number in 0..count {
@@ -180,7 +180,7 @@ fn a_queue_gives_its_nodes_back() {
 }
 
 #[test]
-fn the_encoding_is_called_as_in_redis() {
+fn encoding_names_match_redis() {
     let limits = ListLimits::of_directive(3);
     let mut list = List::new();
     for _ in 0..3 {

@@ -151,7 +151,7 @@ fn rearrange<const N: usize, const FIND: bool>(
 }
 
 #[test]
-fn any_changes_leave_what_a_vector_has() {
+fn random_changes_agree_with_a_vector() {
     for seed in 1..if cfg!(miri) { 2 } else { 12 } {
         play::<1, true>(seed);
         play::<1, false>(seed);
@@ -161,7 +161,7 @@ fn any_changes_leave_what_a_vector_has() {
 }
 
 #[test]
-fn nothing_is_allocated_for_nothing() {
+fn an_empty_sequence_allocates_no_memory() {
     let mut packed = Packed::<2>::new();
     assert_eq!((packed.memory_bytes(), size_of_val(&packed)), (0, 8));
     packed.push_back([b"field", b"value"]);
@@ -171,7 +171,7 @@ fn nothing_is_allocated_for_nothing() {
 }
 
 #[test]
-fn sixty_four_kib_are_the_end() {
+fn size_is_limited_to_64_kib() {
     let mut packed = Packed::<1>::new();
     let element: &[u8] = if cfg!(miri) { &[b'x'; 2_000] } else { b"x" };
     while packed.fits(element.len()) {
@@ -224,7 +224,7 @@ fn both_ends_of_a_sequence_without_tags_are_cheap() {
 }
 
 #[test]
-fn a_removed_range_gives_memory_back() {
+fn removing_a_range_frees_memory() {
     let mut packed = Packed::<1>::new();
     let count = if cfg!(miri) { 200 } else { 1_000 };
     for number in 0..count {

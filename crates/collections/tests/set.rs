@@ -56,7 +56,7 @@ fn all(set: &Set) -> BTreeSet<Vec<u8>> {
 
 fn run(seed: u64, words: Words, word_count: usize, steps: usize) {
     let (heap, hasher) = (Heap::new(), KeyHasher::new([seed, 2, 3, 4]));
-    let home = AllocContext { heap: &heap, hasher: &hasher };
+    let alloc = AllocContext { heap: &heap, hasher: &hasher };
     let mut random = Random(seed);
     let (mut set, mut model) = (Set::new(), BTreeSet::new());
     for step in 0..steps {
@@ -64,32 +64,32 @@ fn run(seed: u64, words: Words, word_count: usize, steps: usize) {
         let removes = step / (steps / 6).max(1) % 2 == 1;
         let member = word(&mut random, words, word_count);
         match random.below(10) {
-            0..=5 if removes => assert_eq!(set.remove(home, &member), model.remove(&member)),
+            0..=5 if removes => assert_eq!(set.remove(alloc, &member), model.remove(&member)),
             6..=7 if removes && !model.is_empty() => {
                 let mut popped = Vec::new();
-                set.pop(home, &mut || random.bits(), |item| popped = text(item));
+                set.pop(alloc, &mut || random.bits(), |item| popped = text(item));
                 assert!(model.remove(&popped), "{popped:?} was not there");
             }
-            _ => assert_eq!(set.add(home, &member, LIMITS), model.insert(member.clone())),
+            _ => assert_eq!(set.add(alloc, &member, LIMITS), model.insert(member.clone())),
         }
-        assert_eq!((set.len(), set.contains(home, &member)), (model.len(), model.contains(&member)));
+        assert_eq!((set.len(), set.contains(alloc, &member)), (model.len(), model.contains(&member)));
         if step % (steps / COMPARISON_COUNT).max(1) == 0 {
-            assert_eq!(set.check(home), Ok(()));
+            assert_eq!(set.check(alloc), Ok(()));
             assert_eq!(all(&set), model);
         }
     }
     let copy = set.to_copy(&heap);
-    assert_eq!((copy.encoding_name(), copy.check(home)), (set.encoding_name(), Ok(())));
+    assert_eq!((copy.encoding_name(), copy.check(alloc)), (set.encoding_name(), Ok(())));
     assert_eq!(all(&copy), model);
     while let Some(member) = model.pop_first() {
-        assert!(set.remove(home, &member) && !set.remove(home, &member));
+        assert!(set.remove(alloc, &member) && !set.remove(alloc, &member));
     }
     assert!(set.is_empty() && set.memory_bytes() < 1_000, "{} bytes are left", set.memory_bytes());
     assert_eq!(all(&copy).len(), copy.len());
 }
 
 #[test]
-fn keeps_what_a_standard_set_keeps() {
+fn agrees_with_a_standard_set() {
     if cfg!(miri) {
         run(1, Words::Ints, 60, 90);
         run(2, Words::Short, 120, 150);
@@ -108,11 +108,11 @@ fn keeps_what_a_standard_set_keeps() {
 #[test]
 fn encodings_follow_the_thresholds_and_stay() {
     let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-    let home = AllocContext { heap: &heap, hasher: &hasher };
+    let alloc = AllocContext { heap: &heap, hasher: &hasher };
     let long = [b'x'; 65];
     let of = |members: &[&[u8]]| {
         let mut set = Set::new();
-        members.iter().for_each(|member| assert!(set.add(home, member, LIMITS)));
+        members.iter().for_each(|member| assert!(set.add(alloc, member, LIMITS)));
         set
     };
     assert_eq!(of(&[b"1", b"-2"]).encoding_name(), "intset");
@@ -125,59 +125,59 @@ fn encodings_follow_the_thresholds_and_stay() {
             set = Set::new();
         }
         for number in 0..limit {
-            set.add(home, format!("{prefix}{number}").as_bytes(), LIMITS);
+            set.add(alloc, format!("{prefix}{number}").as_bytes(), LIMITS);
         }
         assert_eq!((set.encoding_name(), all(&set.to_copy(&heap)) == all(&set)), (name, true));
-        set.add(home, format!("{prefix}{limit}").as_bytes(), LIMITS);
+        set.add(alloc, format!("{prefix}{limit}").as_bytes(), LIMITS);
         assert_eq!(set.encoding_name(), "hashtable");
-        (0..limit).for_each(|number| assert!(set.remove(home, format!("{prefix}{number}").as_bytes())));
+        (0..limit).for_each(|number| assert!(set.remove(alloc, format!("{prefix}{number}").as_bytes())));
         assert_eq!((set.encoding_name(), set.len()), ("hashtable", 1));
     }
     let mut set = of(&[b"b", b"a"]);
     set.become_intset_if_all(LIMITS);
     assert_eq!(set.encoding_name(), "listpack");
     let mut set = Set::new_hashtable();
-    [b"7", b"3"].iter().for_each(|member| assert!(set.add(home, *member, LIMITS)));
+    [b"7", b"3"].iter().for_each(|member| assert!(set.add(alloc, *member, LIMITS)));
     set.become_intset_if_all(LIMITS);
     assert_eq!((set.encoding_name(), set.iter().map(text).next()), ("intset", Some(b"3".to_vec())));
 }
 
-/// A member that exists during a whole walk is visited exactly once, whatever other members are added and
+/// A member that exists during a whole walk is visited exactly once, while other members are added and
 /// removed.
 #[test]
-fn a_scan_visits_what_stays_exactly_once() {
+fn a_scan_visits_permanent_members_exactly_once() {
     for seed in 0..if cfg!(miri) { 2 } else { 30 } {
         let (heap, hasher) = (Heap::new(), KeyHasher::new([seed, 2, 3, 4]));
-        let home = AllocContext { heap: &heap, hasher: &hasher };
+        let alloc = AllocContext { heap: &heap, hasher: &hasher };
         let mut random = Random(seed);
         let mut set = Set::new_hashtable();
         let stable_count = 20 + random.below(if cfg!(miri) { 10 } else { 2_000 });
         let stable = |number: usize| format!("stays:{number}{}", "y".repeat(number % 5 * 80)).into_bytes();
-        (0..stable_count).for_each(|number| assert!(set.add(home, &stable(number), LIMITS)));
+        (0..stable_count).for_each(|number| assert!(set.add(alloc, &stable(number), LIMITS)));
         let mut visits: HashMap<Vec<u8>, usize> = HashMap::new();
         let (mut from, mut passing) = (Some(0), 0);
         let grows = seed.is_multiple_of(2);
         if !grows {
             (0..stable_count * 4).for_each(|number| {
-                set.add(home, format!("goes:{number}").as_bytes(), LIMITS);
+                set.add(alloc, format!("goes:{number}").as_bytes(), LIMITS);
             });
         }
         while let Some(position) = from {
-            from = set.scan(home, position, |item| *visits.entry(text(item)).or_default() += 1);
+            from = set.scan(alloc, position, |item| *visits.entry(text(item)).or_default() += 1);
             for _ in 0..random.below(if cfg!(miri) { 10 } else { 100 }) {
                 let member = format!("goes:{passing}");
                 passing += 1;
                 if grows {
-                    set.add(home, member.as_bytes(), LIMITS);
+                    set.add(alloc, member.as_bytes(), LIMITS);
                 } else {
-                    set.remove(home, member.as_bytes());
+                    set.remove(alloc, member.as_bytes());
                 }
             }
         }
         for number in 0..stable_count {
             assert_eq!(visits.get(&stable(number)), Some(&1), "seed {seed}, member {number}");
         }
-        assert_eq!(set.check(home), Ok(()));
+        assert_eq!(set.check(alloc), Ok(()));
     }
 }
 
@@ -189,16 +189,16 @@ fn random_members_are_drawn_fairly() {
         [(7, 0), (48, 0), (50, 0), (300, 0), (1_000, 0), (1_400, 0), (2_000, 1_900), (700, 200)]
     {
         let (heap, hasher) = (Heap::new(), KeyHasher::new([len as u64, 2, 3, 4]));
-        let home = AllocContext { heap: &heap, hasher: &hasher };
+        let alloc = AllocContext { heap: &heap, hasher: &hasher };
         let mut set = Set::new_hashtable();
         for number in 0..len {
             // One in 64 is overlong.
             let member =
                 format!("{number}:{}", if number % 64 == 5 { "z".repeat(300) } else { String::new() });
-            set.add(home, member.as_bytes(), LIMITS);
+            set.add(alloc, member.as_bytes(), LIMITS);
         }
         let members: Vec<_> = set.iter().map(text).collect();
-        members.iter().take(removed).for_each(|member| assert!(set.remove(home, member)));
+        members.iter().take(removed).for_each(|member| assert!(set.remove(alloc, member)));
         let mut random = Random(len as u64);
         let mut counts: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         let (degrees, draws_each) = (set.len() - 1, 200);

@@ -93,31 +93,31 @@ impl Driver {
     fn step(&mut self, removal_percent: usize) {
         self.step += 1;
         let member = self.member();
-        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
+        let alloc = AllocContext { heap: &self.heap, hasher: &self.hasher };
         if self.random.below(100) < removal_percent {
-            assert_eq!(self.set.remove(home, &member), self.model.remove(&member));
+            assert_eq!(self.set.remove(alloc, &member), self.model.remove(&member));
             return;
         }
         let score = self.score();
-        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
+        let alloc = AllocContext { heap: &self.heap, hasher: &self.hasher };
         if self.random.below(10) == 0 {
-            let untouched = self.set.update(home, LIMITS, &member, |_| None);
+            let untouched = self.set.update(alloc, LIMITS, &member, |_| None);
             assert_eq!((untouched.old, untouched.new), (self.model.get(&member).copied(), None));
             return;
         }
-        let old = self.set.insert(home, LIMITS, &member, score);
+        let old = self.set.insert(alloc, LIMITS, &member, score);
         assert_eq!(old, self.model.insert(member, score));
     }
 
     fn compare(&mut self) {
-        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
-        self.set.check(home).unwrap_or_else(|fault| panic!("{fault} after {} steps", self.step));
+        let alloc = AllocContext { heap: &self.heap, hasher: &self.hasher };
+        self.set.check(alloc).unwrap_or_else(|fault| panic!("{fault} after {} steps", self.step));
         let sorted = self.sorted();
         assert_eq!(self.set.len(), sorted.len());
         assert!(self.set.iter().eq(sorted.iter().copied()), "order after {} steps", self.step);
         for (rank, (member, score)) in sorted.iter().enumerate() {
-            assert_eq!(self.set.rank(home, member), Some((rank, *score)));
-            assert_eq!(self.set.score(home, member), Some(*score));
+            assert_eq!(self.set.rank(alloc, member), Some((rank, *score)));
+            assert_eq!(self.set.score(alloc, member), Some(*score));
         }
         let mut seen = Vec::new();
         let mut position = Some(0);
@@ -127,8 +127,8 @@ impl Driver {
         seen.sort_by(|a, b| a.0.cmp(&b.0));
         assert!(self.model.iter().eq(seen.iter().map(|(member, score)| (member, score))));
         let mut filled = SortedSet::new();
-        filled.fill_in_order(home, LIMITS, sorted.iter().copied());
-        filled.check(home).unwrap_or_else(|fault| panic!("filled in order: {fault}"));
+        filled.fill_in_order(alloc, LIMITS, sorted.iter().copied());
+        filled.check(alloc).unwrap_or_else(|fault| panic!("filled in order: {fault}"));
         assert!(filled.iter().eq(sorted.iter().copied()));
         // The following operations use that set.
         if self.random.below(2) == 0 {
@@ -168,8 +168,8 @@ impl Driver {
         let start = self.random.below(len);
         let count = self.random.below(len - start + 1);
         let gone: Vec<_> = self.set.range(start, count).map(|(member, _)| member.to_vec()).collect();
-        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
-        self.set.remove_ranks(home, start, count);
+        let alloc = AllocContext { heap: &self.heap, hasher: &self.hasher };
+        self.set.remove_ranks(alloc, start, count);
         gone.iter().for_each(|member| assert!(self.model.remove(member).is_some()));
     }
 }
@@ -245,39 +245,39 @@ fn a_large_set_keeps_its_order() {
 }
 
 #[test]
-fn the_name_follows_the_thresholds_and_never_goes_back() {
+fn the_encoding_follows_the_thresholds_and_never_reverts() {
     let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-    let home = AllocContext { heap: &heap, hasher: &hasher };
+    let alloc = AllocContext { heap: &heap, hasher: &hasher };
     let mut set = SortedSet::new();
     let limit = LIMITS.entry_count_max;
     for number in 0..limit {
-        set.insert(home, LIMITS, number.to_string().as_bytes(), 1.0);
+        set.insert(alloc, LIMITS, number.to_string().as_bytes(), 1.0);
         assert_eq!(set.encoding_name(), "listpack");
     }
-    set.insert(home, LIMITS, b"0", 2.0);
+    set.insert(alloc, LIMITS, b"0", 2.0);
     assert_eq!(set.encoding_name(), "listpack");
-    set.insert(home, LIMITS, b"one more", 1.0);
+    set.insert(alloc, LIMITS, b"one more", 1.0);
     assert_eq!(set.encoding_name(), "skiplist");
-    set.remove_ranks(home, 1, limit);
+    set.remove_ranks(alloc, 1, limit);
     assert_eq!((set.encoding_name(), set.len()), ("skiplist", 1));
 
     let mut set = SortedSet::new();
-    set.insert(home, LIMITS, &[b'x'; 64], 1.0);
+    set.insert(alloc, LIMITS, &[b'x'; 64], 1.0);
     assert_eq!(set.encoding_name(), "listpack");
-    set.insert(home, LIMITS, &[b'x'; 65], 1.0);
+    set.insert(alloc, LIMITS, &[b'x'; 65], 1.0);
     assert_eq!(set.encoding_name(), "skiplist");
 
     let high =
         SortedSetLimits { entry_count_max: if cfg!(miri) { 30 } else { 1_000 }, value_size_max: 10_000 };
     let mut set = SortedSet::new();
     for number in 0..high.entry_count_max {
-        set.insert(home, high, number.to_string().as_bytes(), 1.0);
+        set.insert(alloc, high, number.to_string().as_bytes(), 1.0);
     }
-    set.remove(home, b"7");
-    set.insert(home, high, &[b'x'; 10_000], 1.0);
+    set.remove(alloc, b"7");
+    set.insert(alloc, high, &[b'x'; 10_000], 1.0);
     assert_eq!(set.encoding_name(), "listpack");
-    set.insert(home, high, b"7", 1.0);
+    set.insert(alloc, high, b"7", 1.0);
     assert_eq!(set.encoding_name(), "skiplist");
     assert_eq!(SortedSet::new_skiplist().encoding_name(), "skiplist");
-    assert_eq!(set.check(home), Ok(()));
+    assert_eq!(set.check(alloc), Ok(()));
 }

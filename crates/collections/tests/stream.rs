@@ -166,7 +166,7 @@ fn ids_that_span_the_whole_range_are_kept() {
 }
 
 #[test]
-fn many_deletions_within_a_node_give_its_memory_back() {
+fn many_deletions_within_a_node_free_memory() {
     let mut stream = Stream::new();
     let limits = NodeLimits { entry_count_max: 0, size_max: 0 };
     let count = if cfg!(miri) { 60 } else { 1_000 };
@@ -186,7 +186,7 @@ fn many_deletions_within_a_node_give_its_memory_back() {
 }
 
 #[test]
-fn consumers_come_and_go() {
+fn consumers_are_added_and_removed() {
     let mut random = Random(11);
     let mut group = Group::new(StreamId::MIN, None);
     let mut model: BTreeMap<Vec<u8>, i64> = BTreeMap::new();
@@ -209,7 +209,7 @@ fn consumers_come_and_go() {
 }
 
 #[test]
-fn deliveries_go_from_consumer_to_consumer() {
+fn deliveries_move_between_consumers() {
     let mut group = Group::new(StreamId::MIN, None);
     let (one, other) = (group.add_consumer(b"one", 1), group.add_consumer(b"other", 1));
     let mut random = Random(7);

@@ -98,7 +98,7 @@ impl Driver {
     }
 
     fn elements(&self) -> Elements {
-        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
+        let alloc = AllocContext { heap: &self.heap, hasher: &self.hasher };
         let mut elements = Elements::new();
         match &self.object {
             Object::Set(set) => {
@@ -107,7 +107,7 @@ impl Driver {
             Object::Hash(hash) => {
                 let mut from = Some(0);
                 while let Some(at) = from {
-                    from = hash.scan_with_expiries(home, at, |field, value, expiry| {
+                    from = hash.scan_with_expiries(alloc, at, |field, value, expiry| {
                         let (name, value) = shown(Element::Field(field, value, expiry));
                         elements.insert(name, value);
                     });
@@ -125,20 +125,20 @@ impl Driver {
         let (name, bits) = (self.name(), self.random.below(1000));
         let expiry =
             if bits < 30 { ExpiryChange::At(self.now + 1 + bits as i64) } else { ExpiryChange::Keep };
-        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
+        let alloc = AllocContext { heap: &self.heap, hasher: &self.hasher };
         let limits = CollectionLimits { entry_count_max: 0, value_size_max: 0 };
         match &mut self.object {
             Object::Set(set) => {
                 let limits = SetLimits { intset_len_max: 0, listpack_len_max: 0, listpack_value_size_max: 0 };
-                set.add(home, &name, limits);
+                set.add(alloc, &name, limits);
             }
             Object::Hash(hash) => {
                 let value = "v".repeat(bits % 200);
-                hash.set(home, limits, &name, value.as_bytes(), expiry, self.now);
+                hash.set(alloc, limits, &name, value.as_bytes(), expiry, self.now);
             }
             Object::SortedSet(set) => {
                 let limits = SortedSetLimits { entry_count_max: 0, value_size_max: 0 };
-                set.insert(home, limits, &name, (bits % 100) as f64);
+                set.insert(alloc, limits, &name, (bits % 100) as f64);
             }
             _ => unreachable!("not made here"),
         }
@@ -147,18 +147,18 @@ impl Driver {
     fn remove(&mut self, count: usize) {
         for _ in 0..count {
             let (name, rank) = (self.name(), self.random.below(1 << 20));
-            let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
+            let alloc = AllocContext { heap: &self.heap, hasher: &self.hasher };
             match &mut self.object {
                 Object::Set(set) if rank.is_multiple_of(4) && !set.is_empty() => {
-                    set.pop(home, &mut || self.random.bits(), |_| ());
+                    set.pop(alloc, &mut || self.random.bits(), |_| ());
                 }
-                Object::Set(set) => drop(set.remove(home, &name)),
-                Object::Hash(hash) => drop(hash.remove(home, &name, self.now)),
+                Object::Set(set) => drop(set.remove(alloc, &name)),
+                Object::Hash(hash) => drop(hash.remove(alloc, &name, self.now)),
                 Object::SortedSet(set) if rank.is_multiple_of(4) && !set.is_empty() => {
                     let start = rank % set.len();
-                    set.remove_ranks(home, start, (set.len() - start).min(20));
+                    set.remove_ranks(alloc, start, (set.len() - start).min(20));
                 }
-                Object::SortedSet(set) => drop(set.remove(home, &name)),
+                Object::SortedSet(set) => drop(set.remove(alloc, &name)),
                 _ => unreachable!("not made here"),
             }
         }
@@ -167,10 +167,10 @@ impl Driver {
     /// Changes that only a hash has.
     fn expire(&mut self) {
         let (name, at) = (self.name(), self.random.below(60) as i64);
-        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
+        let alloc = AllocContext { heap: &self.heap, hasher: &self.hasher };
         if let Object::Hash(hash) = &mut self.object {
             let expiry = (at < 50).then_some(self.now + at);
-            hash.set_expiry(home, &name, expiry, self.now);
+            hash.set_expiry(alloc, &name, expiry, self.now);
             self.now += 1;
             hash.expire(&self.heap, self.now, |_| ());
         }
@@ -222,11 +222,11 @@ fn run(kind: Kind, seed: u64, removed: usize, drop_at: usize) {
     let saved = sink.0.lock().expect("no test panics with it");
     assert_eq!(saved.1, Vec::<String>::new(), "{kind:?} {seed}");
     assert!(saved.0 == expected, "{kind:?} {seed}: {} of {}", saved.0.len(), expected.len());
-    let home = AllocContext { heap: &driver.heap, hasher: &driver.hasher };
+    let alloc = AllocContext { heap: &driver.heap, hasher: &driver.hasher };
     let checked = match &driver.object {
-        Object::Set(set) => set.check(home),
-        Object::Hash(hash) => hash.check(home),
-        Object::SortedSet(set) => set.check(home),
+        Object::Set(set) => set.check(alloc),
+        Object::Hash(hash) => hash.check(alloc),
+        Object::SortedSet(set) => set.check(alloc),
         _ => Ok(()),
     };
     assert_eq!(checked, Ok(()));

@@ -63,7 +63,7 @@ fn a_scan_of_a_table_at_rest_visits_every_key_once() {
 }
 
 #[test]
-fn keys_that_stay_are_visited_once_while_the_table_grows() {
+fn permanent_keys_are_visited_once_while_the_table_grows() {
     let mut fixture = Fixture::with_keys(0..KEY_COUNT / 10);
     let mut added = KEY_COUNT / 10;
     let visits = fixture.scan(|fixture| {
@@ -80,7 +80,7 @@ fn keys_that_stay_are_visited_once_while_the_table_grows() {
 }
 
 #[test]
-fn keys_that_stay_are_visited_once_while_the_table_shrinks() {
+fn permanent_keys_are_visited_once_while_the_table_shrinks() {
     let mut fixture = Fixture::with_keys(0..KEY_COUNT);
     let mut removed = KEY_COUNT / 10;
     let visits = fixture.scan(|fixture| {
@@ -96,7 +96,7 @@ fn keys_that_stay_are_visited_once_while_the_table_shrinks() {
 }
 
 #[test]
-fn keys_that_stay_are_visited_once_while_the_table_goes_up_and_down() {
+fn permanent_keys_are_visited_once_while_the_size_oscillates() {
     let mut fixture = Fixture::with_keys(0..KEY_COUNT / 10);
     let mut step = 0;
     let visits = fixture.scan(|fixture| {

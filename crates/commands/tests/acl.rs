@@ -88,7 +88,7 @@ fn with_rules(users: &Users, rules: &str, all_channels: bool) -> Result<Users, S
 
 fn alice(rules: &str) -> Arc<User> {
     let users = with_rules(&Users::new(&CATALOGUE), rules, false).expect(rules);
-    Arc::clone(users.find(b"alice").expect("it is created"))
+    Arc::clone(users.find(b"alice").expect("the user exists"))
 }
 
 /// What `check` says about a request in database 2 of 16, in a form for comparisons.
@@ -101,7 +101,7 @@ fn checked(user: &User, request: &str) -> Result<(), (Denied, usize)> {
 }
 
 #[test]
-fn a_user_is_what_its_rules_say() {
+fn random_rules_round_trip_through_the_acl_file() {
     for seed in 1..=2_000_u64 {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let mut users = with_rules(&Users::new(&CATALOGUE), "on", false).expect("valid");
@@ -117,12 +117,12 @@ fn a_user_is_what_its_rules_say() {
                 users = changed;
             }
         }
-        let user = users.find(b"alice").expect("it is created");
+        let user = users.find(b"alice").expect("the user exists");
         let text = String::from_utf8(user.rules()).expect("these rules are text");
         for all_channels in [false, true] {
             let again = with_rules(&Users::new(&CATALOGUE), &text, all_channels);
             let again = again.unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
-            let again = again.find(b"alice").expect("it is created");
+            let again = again.find(b"alice").expect("the user exists");
             assert_eq!(again.rules(), user.rules(), "seed {seed}");
             assert_eq!(again.selectors(), user.selectors(), "seed {seed}: {text}");
             assert_eq!(again.passwords(), user.passwords(), "seed {seed}: {text}");
@@ -247,9 +247,9 @@ fn sorting_by_other_keys_needs_all_keys() {
 }
 
 #[test]
-fn deleted_users_are_not_those_that_are_created_later() {
+fn recreated_users_differ_from_deleted_ones() {
     let first = with_rules(&Users::new(&CATALOGUE), "on", false).expect("valid");
-    let old = Arc::clone(first.find(b"alice").expect("it is created"));
+    let old = Arc::clone(first.find(b"alice").expect("the user exists"));
     let changed = with_rules(&first, "+get", false).expect("valid");
     assert!(changed.current(&old).is_some());
     let (deleted, count) = changed.without(&[b"alice", b"bob"]).expect("not the default user");

@@ -26,7 +26,7 @@ command. *Since* is the first version of Redis or Valkey with the command.
 ";
 
 #[test]
-fn the_page_is_that_of_the_table() {
+fn the_page_matches_the_command_table() {
     let mut families: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for command in COMMANDS {
         add(&mut families, command, &command.name.to_uppercase());

@@ -56,13 +56,13 @@ mod tests {
     }
 
     #[test]
-    fn aliases_are_answered_beside_their_directive() {
+    fn aliases_are_listed_beside_their_directive() {
         check(&["*-priority"], &[("replica-priority", "100"), ("slave-priority", "100")]);
         check(&["lua-time-limit"], &[("lua-time-limit", "5000")]);
     }
 
     #[test]
-    fn hidden_directives_want_their_exact_name() {
+    fn hidden_directives_require_their_exact_name() {
         check(&["watchdog*"], &[]);
         check(&["watchdog-period"], &[("watchdog-period", "0")]);
     }

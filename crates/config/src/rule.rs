@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_written_so_that_it_reads_back() {
+    fn memory_sizes_round_trip() {
         for size in [0, 1, 1000, 1024, 1025, 1 << 20, 3 << 20, 5 << 30, (1 << 30) + 1024] {
             let text = format_memory(size);
             assert_eq!(parse_memory(text.as_bytes()), Some(size), "{text}");

@@ -679,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn every_directive_says_what_it_is_for() {
+    fn every_directive_is_documented() {
         for directive in DIRECTIVES {
             assert!(directive.doc.trim().ends_with('.'), "{}", directive.name);
             assert!(!directive.accepts().is_empty(), "{}", directive.name);

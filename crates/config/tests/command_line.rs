@@ -38,7 +38,7 @@ fn a_value_may_start_with_dashes() {
 }
 
 #[test]
-fn a_lone_save_is_an_empty_one() {
+fn save_without_a_value_is_empty() {
     check_options(&["--save"], "save \"\"");
     check_options(&["--save", "--port", "1"], "save \"\"\nport \"1\" ");
     check_options(&["--save", "", "--port", "1"], "save \"\" \nport \"1\" ");
@@ -58,7 +58,7 @@ fn file_and_standard_input() {
 }
 
 #[test]
-fn what_is_no_service() {
+fn informational_and_unsupported_options() {
     assert_eq!(parse(&["-v"]), Ok(Invocation::Version));
     assert_eq!(parse(&["--version"]), Ok(Invocation::Version));
     assert_eq!(parse(&["-h"]), Ok(Invocation::Help));

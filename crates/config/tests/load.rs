@@ -53,7 +53,7 @@ fn comments_spaces_quotes_and_case() {
 }
 
 #[test]
-fn nothing_is_the_defaults() {
+fn an_empty_file_means_the_defaults() {
     assert_eq!(read("").config, Config::default());
     assert_eq!(read("\n# only a comment").config, Config::default());
 }
@@ -81,7 +81,7 @@ fn save_lines_add_up() {
 }
 
 #[test]
-fn lines_for_others_are_kept_with_their_place() {
+fn lines_for_other_parts_keep_their_positions() {
     let loaded = read("rename-command FLUSHALL \"\"\nuser alice on >pw ~* +@all\n");
     assert_eq!(
         (loaded.renames[0].from.as_slice(), loaded.renames[0].to.as_slice()),
@@ -110,7 +110,7 @@ fn includes_with_and_without_patterns() {
 }
 
 #[test]
-fn includes_start_at_the_directory_given_before() {
+fn includes_are_relative_to_an_earlier_dir() {
     let mut disk = files(&[("/data/a.conf", "port 1"), ("/b.conf", "timeout 2")]);
     let config = load_text(b"dir /data/\ninclude a.conf\ninclude /b.conf", &mut disk).unwrap().config;
     assert_eq!((config.port, config.timeout), (1, 2));
@@ -175,7 +175,7 @@ fn errors_name_the_line_the_reason_and_the_remedy() {
 }
 
 #[test]
-fn what_must_not_be_ignored_is_refused() {
+fn unsupported_values_are_refused() {
     check_error(
         "port 1\ncluster-enabled yes\nport 2",
         "Reading the configuration file, at line 2\n>>> 'cluster-enabled yes'\n\
@@ -206,7 +206,7 @@ fn what_must_not_be_ignored_is_refused() {
 }
 
 #[test]
-fn errors_keep_secrets() {
+fn errors_redact_secrets() {
     check_error(
         "requirepass hush hush",
         "Reading the configuration file, at line 1\n>>> 'requirepass (redacted)'\nwrong number of arguments\n\
@@ -215,7 +215,7 @@ fn errors_keep_secrets() {
 }
 
 #[test]
-fn what_has_no_effect_is_told_once() {
+fn inert_directives_are_reported_once() {
     let loaded =
         read("sanitize-dump-payload yes\nport 1\nsave \"\"\nrdbcompression yes\ntls-cluster yes\nfoo.bar 1");
     assert_eq!(loaded.inert, [Id::sanitize_dump_payload, Id::tls_cluster]);
@@ -228,7 +228,7 @@ fn what_has_no_effect_is_told_once() {
 }
 
 #[test]
-fn obsolete_directives_are_passed_over() {
+fn obsolete_directives_are_skipped() {
     assert_eq!(read("list-max-ziplist-entries 5\nlua-replicate-commands no").config, Config::default());
 }
 
@@ -243,7 +243,7 @@ fn file_then_stdin_then_options() {
 }
 
 #[test]
-fn errors_on_the_command_line_show_the_line_that_it_makes() {
+fn command_line_errors_show_the_resulting_line() {
     for (arguments, line, reason) in [
         (&["--invalid"][..], "invalid", "Bad directive or wrong number of arguments"),
         (&["--port"], "port", "wrong number of arguments"),

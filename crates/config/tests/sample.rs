@@ -5,7 +5,7 @@ use config::{Config, NoFiles, load_text};
 const SAMPLE: &str = include_str!("../../../broadloom.conf");
 
 #[test]
-fn shows_the_defaults_and_nothing_without_effect() {
+fn the_sample_has_the_defaults_and_no_inert_directives() {
     let loaded = load_text(SAMPLE.as_bytes(), &mut NoFiles).unwrap();
     let expected = Config { bind: loaded.config.bind.clone(), ..Config::default() };
     assert_eq!(loaded.config, expected);

@@ -21,7 +21,7 @@ fn check_value(name: &str, given: &str, expected: &str) {
 }
 
 #[test]
-fn changes_typed_fields_and_says_which() {
+fn set_changes_typed_fields_and_lists_them() {
     let arguments = ["maxmemory", "1gb", "MAXMEMORY-policy", "AllKeys-LRU", "timeout", "0"];
     let change = set(&Config::default(), &arguments).unwrap();
     assert_eq!(change.config.maxmemory, 1 << 30);
@@ -30,7 +30,7 @@ fn changes_typed_fields_and_says_which() {
 }
 
 #[test]
-fn one_refusal_leaves_everything() {
+fn one_refusal_leaves_all_values_unchanged() {
     let before = Config::default();
     assert!(set(&before, &["timeout", "5", "maxclients", "0"]).is_err());
     assert_eq!(before, Config::default());
@@ -74,7 +74,7 @@ fn printed_forms() {
 }
 
 #[test]
-fn values_are_c_strings_as_in_redis_but_for_numbers_and_passwords() {
+fn values_end_at_a_nul_except_numbers_and_passwords() {
     check_value("activedefrag", "yes\0no", "yes");
     check_value("maxmemory", "1kb\0x", "1024");
     check_value("bind-source-addr", "a\0b", "a");
@@ -221,7 +221,7 @@ fn protected_directives_follow_enable_protected_configs() {
 }
 
 #[test]
-fn what_must_not_be_ignored_is_refused() {
+fn unsupported_values_are_refused() {
     check_error(
         &["cluster-enabled", "yes"],
         "CONFIG SET failed (possibly related to argument 'cluster-enabled') - can't set immutable config",
@@ -242,7 +242,7 @@ fn our_own_immutable_directives_take_the_value_they_have() {
 }
 
 #[test]
-fn negative_sizes_where_they_mean_something() {
+fn negative_sizes_with_a_meaning() {
     check_value("slot-migration-max-failover-repl-bytes", "-1", "-1");
     check_value("slot-migration-max-failover-repl-bytes", "1kb", "1024");
     check_value("slot-migration-max-failover-repl-bytes", "18446744073709551615", "-1");
@@ -276,7 +276,7 @@ fn secrets_are_named_and_kept_out_of_debug_output() {
 }
 
 #[test]
-fn what_the_server_refuses_reads_as_redis_has_it() {
+fn refusals_by_the_server_match_redis() {
     let error = SetError::refused(Id::port, "Unable to listen on this port. Check server logs.");
     let expected = "CONFIG SET failed (possibly related to argument 'port') - \
                     Unable to listen on this port. Check server logs.";

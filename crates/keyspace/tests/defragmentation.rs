@@ -8,7 +8,7 @@ use sync::Mode;
 const KEY_COUNT: u32 = 60_000;
 
 #[test]
-fn gaps_are_closed_and_nothing_is_lost() {
+fn defragmentation_closes_gaps_and_keeps_all_keys() {
     let keyspace = Keyspace::new(2, [1, 2, 3, 4], |_| {});
     let mut latching = Latching::new(&keyspace, 0, 7);
     latching.mode.now = Millis(1);
@@ -16,14 +16,14 @@ fn gaps_are_closed_and_nothing_is_lost() {
     for number in 0..KEY_COUNT {
         let name = name(number);
         let key = Key::new(keyspace.hasher(), name.as_bytes(), DbIndex((number % 2) as u16));
-        latching.latch(key.slot, Mode::Write).expect("nobody else");
+        latching.latch(key.slot, Mode::Write).expect("no other session holds a latch");
         latching.set(key, NewValue::Raw(&[b'x'; 100]), ExpiryChange::Clear);
         latching.release();
     }
     for number in (0..KEY_COUNT).filter(|number| number % 10 >= 2) {
         let name = name(number);
         let key = Key::new(keyspace.hasher(), name.as_bytes(), DbIndex((number % 2) as u16));
-        latching.latch(key.slot, Mode::Write).expect("nobody else");
+        latching.latch(key.slot, Mode::Write).expect("no other session holds a latch");
         assert!(latching.remove(key).is_some());
         latching.release();
     }
@@ -49,7 +49,7 @@ fn gaps_are_closed_and_nothing_is_lost() {
     for number in (0..KEY_COUNT).filter(|number| number % 10 < 2) {
         let name = name(number);
         let key = Key::new(keyspace.hasher(), name.as_bytes(), DbIndex((number % 2) as u16));
-        latching.latch(key.slot, Mode::Read).expect("nobody else");
+        latching.latch(key.slot, Mode::Read).expect("no other session holds a latch");
         assert_eq!(latching.find(key).and_then(|entry| entry.value().text_len()), Some(100));
         latching.release();
     }

@@ -21,7 +21,7 @@ fn with_view(test: impl FnOnce(&mut Latching<'_>)) {
 /// Latches the key's slot while `act` runs.
 fn held<R>(latching: &mut Latching<'_>, name: &str, act: impl FnOnce(&mut Latching<'_>, Key<'_>) -> R) -> R {
     let key = Key::new(latching.keyspace().hasher(), name.as_bytes(), DbIndex(1));
-    latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+    latching.latch(key.slot, Mode::Write).expect("no other session holds a latch");
     let result = act(latching, key);
     latching.release();
     result
@@ -36,7 +36,7 @@ fn expired_count(latching: &Latching<'_>) -> u64 {
 }
 
 #[test]
-fn an_edit_of_a_key_whose_time_is_over_deletes_it() {
+fn editing_an_expired_key_deletes_it() {
     with_view(|latching| {
         for (expiry, edited) in [(NOW, None), (NOW - 1, None), (NOW + 1, Some(()))] {
             held(latching, "k", |latching, key| {
@@ -56,7 +56,7 @@ fn an_edit_of_a_key_whose_time_is_over_deletes_it() {
 }
 
 #[test]
-fn an_overwritten_key_whose_time_was_over_counts_as_expired() {
+fn overwriting_an_expired_key_counts_it_as_expired() {
     with_view(|latching| {
         held(latching, "k", |latching, key| {
             latching.set(key, NewValue::Int(1), ExpiryChange::At(NOW));
@@ -80,11 +80,11 @@ fn a_string_grows_under_an_edit() {
             assert_eq!(latching.edit_string(key, 1, |bytes| bytes.to_vec()), Ok(b"\0x\0".to_vec()));
             latching.set(key, NewValue::Auto(b"123"), ExpiryChange::At(NOW + 5));
             assert_eq!(latching.edit_string(key, 4, |bytes| bytes.to_vec()), Ok(b"123\0".to_vec()));
-            let entry = latching.peek(key).expect("it is there");
+            let entry = latching.peek(key).expect("the key exists");
             assert_eq!((entry.encoding(), entry.expiry()), (Encoding::Raw, Some(NOW + 5)));
             latching.mode.now = Millis(NOW + 5);
             assert_eq!(latching.edit_string(key, 2, |bytes| bytes.to_vec()), Ok::<_, NotAString>(vec![0, 0]));
-            let entry = latching.peek(key).expect("it is there");
+            let entry = latching.peek(key).expect("the key exists");
             assert!(matches!(entry.value(), ValueRef::Bytes([0, 0])));
             assert_eq!(entry.expiry(), None);
         });
@@ -94,7 +94,7 @@ fn a_string_grows_under_an_edit() {
 }
 
 #[test]
-fn several_latches_are_let_go_whether_their_memory_is_kept_or_not() {
+fn releasing_works_with_and_without_kept_memory() {
     with_view(|latching| {
         for _ in 0..3 {
             let slots = [3, 7, 9].map(Slot::new);
@@ -110,11 +110,11 @@ fn several_latches_are_let_go_whether_their_memory_is_kept_or_not() {
 }
 
 #[test]
-fn a_collection_comes_with_its_first_element_and_goes_with_its_last() {
-    let set = |hash: &mut Hash, home: AllocContext<'_>| {
-        hash.set(home, LIMITS, b"field", b"value", ExpiryChange::Clear, NOW) == FieldWas::Absent
+fn collections_exist_from_first_to_last_element() {
+    let set = |hash: &mut Hash, alloc: AllocContext<'_>| {
+        hash.set(alloc, LIMITS, b"field", b"value", ExpiryChange::Clear, NOW) == FieldWas::Absent
     };
-    let remove = |hash: &mut Hash, home: AllocContext<'_>| hash.remove(home, b"field", NOW);
+    let remove = |hash: &mut Hash, alloc: AllocContext<'_>| hash.remove(alloc, b"field", NOW);
     with_view(|latching| {
         held(latching, "k", |latching, key| {
             assert_eq!(latching.edit_collection(key, set), Ok(None));
@@ -138,14 +138,14 @@ fn a_collection_comes_with_its_first_element_and_goes_with_its_last() {
 }
 
 #[test]
-fn what_is_costly_to_drop_is_left_to_others() {
+fn costly_values_are_dropped_in_the_background() {
     with_view(|latching| {
         for (name, field_count, is_left) in [("small", 10u32, false), ("large", 10_000, true)] {
             held(latching, name, |latching, key| {
                 latching
-                    .edit_collection_or_new(key, |hash: &mut Hash, home| {
+                    .edit_collection_or_new(key, |hash: &mut Hash, alloc| {
                         for field in 0..field_count {
-                            hash.set(home, LIMITS, &field.to_le_bytes(), b"value", ExpiryChange::Clear, NOW);
+                            hash.set(alloc, LIMITS, &field.to_le_bytes(), b"value", ExpiryChange::Clear, NOW);
                         }
                     })
                     .expect("the key is new");
@@ -157,7 +157,7 @@ fn what_is_costly_to_drop_is_left_to_others() {
 }
 
 #[test]
-fn a_random_entry_is_any_of_them_wherever_they_lie() {
+fn random_entries_come_from_every_slot() {
     with_view(|latching| {
         let names: Vec<String> = (0..20_000).map(|number| format!("k{number}")).collect();
         let slot =

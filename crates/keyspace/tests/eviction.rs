@@ -31,7 +31,7 @@ fn with_key<'k, R>(
     change: impl FnOnce(&mut Latching<'k>, Key<'_>) -> R,
 ) -> R {
     let key = Key::new(latching.keyspace().hasher(), name.as_bytes(), DbIndex(db));
-    latching.latch(key.slot, Mode::Write).expect("nobody else holds it");
+    latching.latch(key.slot, Mode::Write).expect("no other session holds the latch");
     let result = change(latching, key);
     latching.release();
     result
@@ -76,7 +76,7 @@ fn evict_first(evictor: &mut Evictor, latching: &mut Latching<'_>, policy: Evict
 const POOLED: [EvictionOrder; 2] = [EvictionOrder::Aging, EvictionOrder::Ttl];
 
 #[test]
-fn keys_that_were_sampled_and_then_persisted_stay() {
+fn persisted_candidates_are_not_evicted() {
     for (order, is_lfu) in [(POOLED[0], false), (POOLED[0], true), (POOLED[1], false)] {
         let keyspace = keyspace();
         let mut latching = latching(&keyspace);
@@ -100,7 +100,7 @@ fn keys_that_were_sampled_and_then_persisted_stay() {
 }
 
 #[test]
-fn keys_that_were_sampled_and_then_used_are_as_good_victims_as_others() {
+fn candidates_accessed_since_sampling_lose_their_priority() {
     let keyspace = keyspace();
     let mut latching = latching(&keyspace);
     for number in 0..30 {
@@ -125,7 +125,7 @@ fn keys_that_were_sampled_and_then_used_are_as_good_victims_as_others() {
 }
 
 #[test]
-fn a_key_that_expires_later_than_when_it_was_sampled_waits_for_its_turn() {
+fn postponed_candidates_are_ordered_by_their_new_expiry() {
     let keyspace = keyspace();
     let mut latching = latching(&keyspace);
     for number in 0..20 {
@@ -152,7 +152,7 @@ fn is_there(latching: &mut Latching<'_>, db: u16, name: &str) -> bool {
 }
 
 #[test]
-fn of_a_candidate_that_is_gone_nobody_hears() {
+fn deleted_candidates_cause_no_event() {
     let keyspace = keyspace();
     let mut latching = latching(&keyspace);
     latching.events.wanted = WantedEvents::default().with_every_change(true);
@@ -171,7 +171,7 @@ fn of_a_candidate_that_is_gone_nobody_hears() {
 }
 
 #[test]
-fn every_policy_evicts_everything_it_may_and_nothing_else() {
+fn every_policy_evicts_exactly_the_keys_it_may() {
     let orders = [EvictionOrder::Aging, EvictionOrder::Random, EvictionOrder::Ttl];
     for (volatile_only, order) in orders.map(|order| [(false, order), (true, order)]).concat() {
         let keyspace = keyspace();
@@ -200,7 +200,7 @@ fn every_policy_evicts_everything_it_may_and_nothing_else() {
 }
 
 #[test]
-fn the_longest_idle_and_those_that_expire_first_go_first() {
+fn longest_idle_or_earliest_expiring_keys_are_evicted_first() {
     for order in POOLED {
         let keyspace = keyspace();
         let mut latching = latching(&keyspace);
@@ -227,7 +227,7 @@ fn the_longest_idle_and_those_that_expire_first_go_first() {
 }
 
 #[test]
-fn keys_are_as_likely_to_be_evicted_in_whichever_slot_and_database() {
+fn eviction_is_uniform_over_slots_and_databases() {
     let keyspace = keyspace();
     let mut latching = latching(&keyspace);
     let mut evictor = Evictor::default();
@@ -252,7 +252,7 @@ fn keys_are_as_likely_to_be_evicted_in_whichever_slot_and_database() {
 }
 
 #[test]
-fn a_change_of_the_policy_forgets_the_candidates() {
+fn a_policy_change_discards_the_candidates() {
     let keyspace = keyspace();
     let mut latching = latching(&keyspace);
     for number in 0..20 {

@@ -32,9 +32,9 @@ fn try_latch_extra(latching: &mut Latching<'_>, slot: Slot) -> bool {
 }
 
 #[test]
-fn a_run_on_one_slot_keeps_its_latch_until_somebody_waits() {
+fn a_run_on_one_slot_keeps_its_latch_until_a_session_waits() {
     let (sender, woken) = mpsc::channel();
-    let wake = move |token| sender.send(token).expect("the test listens");
+    let wake = move |token| sender.send(token).expect("the receiver is alive");
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], wake);
     let (mut runner, mut other) = (Latching::new(&keyspace, 0, 1), Latching::new(&keyspace, 1, 2));
     for mode in [Mode::Write, Mode::Read, Mode::Read] {
@@ -59,7 +59,7 @@ fn a_run_on_one_slot_keeps_its_latch_until_somebody_waits() {
 }
 
 #[test]
-fn a_few_latches_are_had_at_once_in_any_order_or_not_at_all() {
+fn a_few_latches_are_acquired_together_or_not_at_all() {
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], |_| {});
     let (mut runner, mut other) = (Latching::new(&keyspace, 0, 1), Latching::new(&keyspace, 1, 2));
     // The first and the last but one are recorded in the same place, and the second is repeated.
@@ -86,7 +86,7 @@ fn a_few_latches_are_had_at_once_in_any_order_or_not_at_all() {
 }
 
 #[test]
-fn every_key_is_found_in_whatever_order_its_slot_was_latched() {
+fn keys_are_found_in_any_latching_order() {
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], |_| {});
     let mut latching = Latching::new(&keyspace, 0, 1);
     for count in [2, 3, 40, 64] {
@@ -104,8 +104,13 @@ fn every_key_is_found_in_whatever_order_its_slot_was_latched() {
     }
 }
 
-/// A command that needs all slots of `wanted`, latched as by the executor. `true`: it holds them.
-fn goes_on(latching: &mut Latching<'_>, wanted: &[Slot], token: u64, tries: &mut Tries) -> Result<(), Busy> {
+/// Latches all slots of `wanted` as the executor does.
+fn latch_wanted(
+    latching: &mut Latching<'_>,
+    wanted: &[Slot],
+    token: u64,
+    tries: &mut Tries,
+) -> Result<(), Busy> {
     latching.begin_latching(tries);
     while let Err(busy) = latching.latch_several(wanted.iter().copied(), Mode::Write) {
         if !latching.wait_for(busy, Mode::Write, token, tries) {
@@ -116,16 +121,16 @@ fn goes_on(latching: &mut Latching<'_>, wanted: &[Slot], token: u64, tries: &mut
 }
 
 #[test]
-fn several_are_tried_without_keeping_any_and_in_the_end_kept() {
+fn tries_release_all_latches_until_some_are_kept() {
     let (sender, woken) = mpsc::channel();
-    let wake = move |token| sender.send(token).expect("the test listens");
+    let wake = move |token| sender.send(token).expect("the receiver is alive");
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], wake);
     let [mut wide, mut slow, mut other] = [0, 1, 2].map(|thread| Latching::new(&keyspace, thread, 2));
     let wanted: Vec<_> = (0..100).map(Slot::new).collect();
     let mut tries = Tries::default();
     // At each attempt another slot is taken.
     slow.latch(wanted[50], Mode::Write).expect("free");
-    let mut busy = goes_on(&mut wide, &wanted, 7, &mut tries).expect_err("one is taken");
+    let mut busy = latch_wanted(&mut wide, &wanted, 7, &mut tries).expect_err("one is taken");
     for count in 1..=u16::from(TRY_COUNT_MAX) {
         assert!(wide.holds_nothing());
         let kept = wide.keep();
@@ -139,7 +144,7 @@ fn several_are_tried_without_keeping_any_and_in_the_end_kept() {
         assert_eq!(woken.try_recv(), Ok(7));
         wide.restore(kept);
         assert!(wide.claim(busy, 7));
-        busy = goes_on(&mut wide, &wanted, 7, &mut tries).expect_err("another one is taken");
+        busy = latch_wanted(&mut wide, &wanted, 7, &mut tries).expect_err("another one is taken");
         assert_eq!(busy, Busy(next));
         slow = later;
     }
@@ -151,7 +156,7 @@ fn several_are_tried_without_keeping_any_and_in_the_end_kept() {
     slow.release();
     assert_eq!(woken.try_recv(), Ok(7));
     assert!(wide.claim(busy, 7));
-    assert_eq!(goes_on(&mut wide, &wanted, 7, &mut tries), Ok(()));
+    assert_eq!(latch_wanted(&mut wide, &wanted, 7, &mut tries), Ok(()));
     assert_eq!(other.latch(wanted[99], Mode::Write), Err(Busy(wanted[99])));
     wide.release();
 }
@@ -159,11 +164,11 @@ fn several_are_tried_without_keeping_any_and_in_the_end_kept() {
 /// Commands on overlapping slots, in random order: each obtains all of its slots in the end, however they
 /// interleave.
 #[test]
-fn commands_that_try_do_not_keep_each_other_from_ending() {
+fn competing_tries_all_complete() {
     const COMMAND_COUNT: usize = 12;
     for seed in 1..=200 {
         let (sender, woken) = mpsc::channel();
-        let wake = move |token| sender.send(token).expect("the test listens");
+        let wake = move |token| sender.send(token).expect("the receiver is alive");
         let keyspace = Keyspace::new(1, [1, 2, 3, 4], wake);
         let random = keyspace::Random::new(seed * 0x9E37_79B9);
         let mut sides: Vec<_> = (0..COMMAND_COUNT).map(|_| Latching::new(&keyspace, 0, 1)).collect();
@@ -178,15 +183,15 @@ fn commands_that_try_do_not_keep_each_other_from_ending() {
         let (mut left, mut waits, mut runs) =
             ([5; COMMAND_COUNT], [None; COMMAND_COUNT], [false; COMMAND_COUNT]);
         for step in 0.. {
-            assert!(step < 100_000, "seed {seed}: nobody goes on");
+            assert!(step < 100_000, "seed {seed}: no session makes progress");
             for token in woken.try_iter().map(|token| token as usize) {
-                let busy = waits[token].take().expect("only those who wait are woken");
+                let busy = waits[token].take().expect("only waiting sessions are woken");
                 if !sides[token].claim(busy, token as u64) {
                     waits[token] = Some(busy);
                     continue;
                 }
                 waits[token] =
-                    goes_on(&mut sides[token], &wants[token], token as u64, &mut tries[token]).err();
+                    latch_wanted(&mut sides[token], &wants[token], token as u64, &mut tries[token]).err();
                 runs[token] = waits[token].is_none();
             }
             let number = random.below(COMMAND_COUNT as u64) as usize;
@@ -196,7 +201,7 @@ fn commands_that_try_do_not_keep_each_other_from_ending() {
                 left[number] -= 1;
             } else if waits[number].is_none() && left[number] > 0 {
                 waits[number] =
-                    goes_on(&mut sides[number], &wants[number], number as u64, &mut tries[number]).err();
+                    latch_wanted(&mut sides[number], &wants[number], number as u64, &mut tries[number]).err();
                 runs[number] = waits[number].is_none();
             }
             if left == [0; COMMAND_COUNT] {

@@ -30,7 +30,7 @@ fn held<R>(
     act: impl FnOnce(&mut Latching<'_>, Key<'_>) -> R,
 ) -> R {
     let key = Key::new(latching.keyspace().hasher(), name.as_bytes(), db);
-    latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+    latching.latch(key.slot, Mode::Write).expect("no other session holds a latch");
     let result = act(latching, key);
     latching.release();
     result
@@ -55,7 +55,7 @@ fn populate(latching: &mut Latching<'_>) -> usize {
 }
 
 #[test]
-fn the_threads_cycles_delete_all_that_is_due_and_nothing_else() {
+fn expiry_cycles_delete_exactly_the_expired_keys() {
     let keyspace = keyspace();
     let due = populate(&mut latching(&keyspace, 0));
     let mut deleted = 0;
@@ -78,7 +78,7 @@ fn the_threads_cycles_delete_all_that_is_due_and_nothing_else() {
 }
 
 #[test]
-fn a_cycle_goes_on_where_its_budget_ended() {
+fn a_cycle_resumes_where_its_budget_ended() {
     let keyspace = keyspace();
     let mut latching = latching(&keyspace, 0);
     let due = populate(&mut latching);
@@ -138,7 +138,7 @@ fn eviction_follows_its_policy() {
 }
 
 #[test]
-fn watchers_are_told() {
+fn deletions_set_the_dirty_flags_of_watchers() {
     let keyspace = keyspace();
     let mut latching = latching(&keyspace, 0);
     let watch = |latching: &mut Latching<'_>, name: &str| {
@@ -165,7 +165,7 @@ fn watchers_are_told() {
     let of_the_expired = watch(&mut latching, "k");
     ExpiryCycle::new(0).run(&mut latching, 1, || true, drop);
     assert!(by_time.has_changed(), "the cycle deleted it");
-    assert!(!has_changed(&mut latching, "k", &of_the_expired), "it was gone already");
+    assert!(!has_changed(&mut latching, "k", &of_the_expired), "the key was absent already");
     set(&mut latching, "k", DB, None);
     held(&mut latching, "k", DB, |latching, key| latching.note_change(key));
     assert!(of_the_expired.has_changed());
@@ -179,7 +179,7 @@ fn watchers_are_told() {
 
 /// Sessions that end without an unwatch leave entries behind, which are swept when other sessions watch.
 #[test]
-fn many_watchers_come_and_go() {
+fn stale_watches_are_swept() {
     let keyspace = keyspace();
     let mut latching = latching(&keyspace, 0);
     let mut staying = Watching::default();
@@ -197,7 +197,7 @@ fn many_watchers_come_and_go() {
 }
 
 #[test]
-fn a_flush_leaves_no_memory_whatever_was_in_the_tables() {
+fn a_flush_frees_all_memory() {
     let keyspace = keyspace();
     let mut latching = latching(&keyspace, 0);
     for db in [0, 1].map(DbIndex) {
@@ -210,7 +210,7 @@ fn a_flush_leaves_no_memory_whatever_was_in_the_tables() {
             }
         }
     }
-    latching.latch_all(Mode::Write).expect("nobody else is there");
+    latching.latch_all(Mode::Write).expect("no other session holds a latch");
     let cleared = latching.clear(None);
     latching.release();
     assert_eq!(cleared.key_count, 200);

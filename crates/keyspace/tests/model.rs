@@ -74,7 +74,7 @@ impl Trial<'_> {
         let mut slots: Vec<Slot> = keys.iter().map(|key| key.slot).collect();
         slots.sort_unstable();
         slots.dedup();
-        self.latching.latch_several(slots.into_iter(), Mode::Write).expect("nobody else is there");
+        self.latching.latch_several(slots.into_iter(), Mode::Write).expect("no other session holds a latch");
     }
 
     fn step(&mut self) {
@@ -95,7 +95,7 @@ impl Trial<'_> {
             95..99 => self.latching.mode.now.0 += self.random.below(20) as i64,
             _ => {
                 self.latching.release();
-                self.latching.latch_all(Mode::Write).expect("nobody else is there");
+                self.latching.latch_all(Mode::Write).expect("no other session holds a latch");
                 self.change_databases(db, other_db);
             }
         }
@@ -227,7 +227,7 @@ impl Trial<'_> {
             scanned.sort();
             assert_eq!(scanned, live);
 
-            self.latching.latch_all(Mode::Read).expect("nobody else is there");
+            self.latching.latch_all(Mode::Read).expect("no other session holds a latch");
             let mut iterated = Vec::new();
             self.latching.for_each(DbIndex(db), |entry| iterated.push(entry.key().to_vec()));
             iterated.sort();
@@ -261,7 +261,7 @@ fn scan_all(latching: &mut Latching<'_>, db: DbIndex) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_view_does_what_a_map_does() {
+fn random_operations_agree_with_a_map() {
     for seed in 1..4 {
         let keyspace = Keyspace::new(usize::from(DB_COUNT), [seed, 2, 3, 4], |_| ());
         let mut latching = Latching::new(&keyspace, 0, seed);
@@ -278,17 +278,17 @@ fn a_view_does_what_a_map_does() {
     }
 }
 
-/// A key that exists during a whole scan is seen once, whatever is added and removed meanwhile; a key that
+/// A key that exists during a whole scan is visited once, while others are added and removed; a key that
 /// never existed is not seen.
 #[test]
-fn a_scan_misses_nothing_that_stays() {
+fn a_scan_visits_every_permanent_key() {
     let keyspace = Keyspace::new(1, [5, 6, 7, 8], |_| ());
     let mut latching = Latching::new(&keyspace, 0, 9);
     latching.mode.now = Millis(1000);
     let random = Random::new(10);
     let put = |latching: &mut Latching<'_>, name: &[u8], is_there: bool| {
         let key = Key::new(keyspace.hasher(), name, DbIndex(0));
-        latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+        latching.latch(key.slot, Mode::Write).expect("no other session holds a latch");
         if is_there {
             latching.set(key, NewValue::Int(1), ExpiryChange::Clear);
         } else {

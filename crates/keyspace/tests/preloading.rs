@@ -30,25 +30,25 @@ fn fill(latching: &mut Latching<'_>, key: Key<'_>, number: usize) {
             texts().for_each(|text| list.push(End::Right, &text));
             list.rebalance(ListLimits::of_directive(-2));
         }),
-        1 => edit(latching, key, |hash: &mut Hash, home| {
+        1 => edit(latching, key, |hash: &mut Hash, alloc| {
             let limits = CollectionLimits { entry_count_max: 512, value_size_max: 64 };
             texts().for_each(|text| {
-                hash.set(home, limits, &text, b"value", ExpiryChange::Clear, 0);
+                hash.set(alloc, limits, &text, b"value", ExpiryChange::Clear, 0);
             });
         }),
-        2 | 3 => edit(latching, key, |set: &mut Set, home| {
+        2 | 3 => edit(latching, key, |set: &mut Set, alloc| {
             let limits =
                 SetLimits { intset_len_max: 512, listpack_len_max: 128, listpack_value_size_max: 64 };
             if number % 6 == 2 {
-                texts().for_each(|text| assert!(set.add(home, &text, limits)));
+                texts().for_each(|text| assert!(set.add(alloc, &text, limits)));
             } else {
-                (0..len).for_each(|index| assert!(set.add(home, index.to_string().as_bytes(), limits)));
+                (0..len).for_each(|index| assert!(set.add(alloc, index.to_string().as_bytes(), limits)));
             }
         }),
-        4 => edit(latching, key, |set: &mut SortedSet, home| {
+        4 => edit(latching, key, |set: &mut SortedSet, alloc| {
             let limits = SortedSetLimits { entry_count_max: 128, value_size_max: 64 };
             texts().for_each(|text| {
-                set.insert(home, limits, &text, 1.5);
+                set.insert(alloc, limits, &text, 1.5);
             });
         }),
         _ => {
@@ -58,7 +58,7 @@ fn fill(latching: &mut Latching<'_>, key: Key<'_>, number: usize) {
 }
 
 #[test]
-fn nothing_changes_and_no_latch_stays_held() {
+fn preloading_changes_no_data_and_keeps_no_latch() {
     let keyspace = Keyspace::new(2, [1, 2, 3, 4], |_| {});
     let mut latching = Latching::new(&keyspace, 0, 7);
     latching.mode.now = Millis(1);
@@ -73,13 +73,13 @@ fn nothing_changes_and_no_latch_stays_held() {
         })
         .collect();
     for (number, key) in keys[..KEY_COUNT].iter().enumerate() {
-        latching.latch(key.slot, Mode::Write).expect("nobody else");
+        latching.latch(key.slot, Mode::Write).expect("no other session holds a latch");
         fill(&mut latching, *key, number);
         latching.release();
     }
 
     // A slot that is latched for writing is skipped.
-    latching.latch(keys[3].slot, Mode::Write).expect("nobody else");
+    latching.latch(keys[3].slot, Mode::Write).expect("no other session holds a latch");
     keyspace.preload(&[]);
     for member in [None, Some(&b"element-7-of-2"[..]), Some(b"element-7-of-8"), Some(b"not there")] {
         let wanted: Vec<_> =
@@ -95,7 +95,7 @@ fn nothing_changes_and_no_latch_stays_held() {
         assert_eq!(latching.peek(*key).is_some(), number < KEY_COUNT);
         assert!(
             latching.counters.hits.value() + latching.counters.misses.value() == 0,
-            "nobody has asked for it"
+            "the entry was not prefetched"
         );
         latching.release();
     }

@@ -7,7 +7,7 @@ use keyspace::{Key, Keyspace, Latching};
 use sync::Mode;
 
 #[test]
-fn a_command_that_writes_much_keeps_little_of_what_it_replaces() {
+fn long_commands_reclaim_replaced_values() {
     const KEY_COUNT: u64 = 600_000;
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], |_| {});
     let mut latching = Latching::new(&keyspace, 0, 1);
@@ -28,7 +28,7 @@ fn a_command_that_writes_much_keeps_little_of_what_it_replaces() {
 }
 
 #[test]
-fn a_flush_frees_segments_itself_once_nobody_can_be_reading_them() {
+fn a_flush_frees_segments_once_no_reader_can_hold_them() {
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], |_| {});
     let mut latching = Latching::new(&keyspace, 0, 1);
     assert!(latching.join_epochs());

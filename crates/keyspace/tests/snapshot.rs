@@ -1,4 +1,4 @@
-//! Random changes while a snapshot is walked: what is saved is the state at the cut.
+//! Random changes while a snapshot is walked: it contains the state at the cut.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ const CROWDED_SLOT_COUNT: usize = 4;
 const LARGE_LEN: u64 = 4200;
 const LIMITS: CollectionLimits = CollectionLimits { entry_count_max: 8, value_size_max: 64 };
 
-/// Databases, keys and what a client could see of their entries.
+/// Databases, keys and the contents of their entries that are visible to clients.
 type State = BTreeMap<(u16, Vec<u8>), String>;
 
 /// What was saved. A key that is saved twice is a fault.
@@ -32,17 +32,17 @@ type State = BTreeMap<(u16, Vec<u8>), String>;
 struct Saved(Arc<Mutex<(State, Vec<String>, Option<(Vec<u8>, String)>)>>);
 
 impl Saved {
-    fn add(&self, db: DbIndex, entry: Entry<'_>, home: AllocContext<'_>) {
+    fn add(&self, db: DbIndex, entry: Entry<'_>, alloc: AllocContext<'_>) {
         let mut saved = self.0.lock().expect("no test panics with it");
-        if let Some(before) = saved.0.insert((db.0, entry.key().to_vec()), shown(entry, home)) {
+        if let Some(before) = saved.0.insert((db.0, entry.key().to_vec()), shown(entry, alloc)) {
             saved.1.push(format!("{} {:?} twice, first {before}", db.0, entry.key()));
         }
     }
 }
 
 impl SnapshotSink for Saved {
-    fn preserve(&self, _thread: usize, db: DbIndex, entry: Entry<'_>, home: AllocContext<'_>) {
-        self.add(db, entry, home);
+    fn preserve(&self, _thread: usize, db: DbIndex, entry: Entry<'_>, alloc: AllocContext<'_>) {
+        self.add(db, entry, alloc);
     }
 
     fn begin_elements(&self, entry: Entry<'_>) -> Option<Box<dyn ElementSink>> {
@@ -89,7 +89,7 @@ fn shown_field(field: Item<'_>, value: Item<'_>, expiry: Option<i64>) -> String 
     format!("{field:?} {value:?} {expiry:?}")
 }
 
-fn shown(entry: Entry<'_>, home: AllocContext<'_>) -> String {
+fn shown(entry: Entry<'_>, alloc: AllocContext<'_>) -> String {
     let value = match entry.value() {
         ValueRef::Int(value) => value.to_string(),
         ValueRef::Bytes(bytes) => format!("{} bytes", bytes.len()),
@@ -98,7 +98,7 @@ fn shown(entry: Entry<'_>, home: AllocContext<'_>) -> String {
             let mut fields = Vec::new();
             let mut from = Some(0);
             while let Some(at) = from {
-                from = hash.scan_with_expiries(home, at, |field, value, expiry| {
+                from = hash.scan_with_expiries(alloc, at, |field, value, expiry| {
                     fields.push(shown_field(field, value, expiry));
                 });
             }
@@ -207,16 +207,16 @@ impl<'k> Trial<'k> {
                 let text = vec![b'x'; number as usize % 3000];
                 latching.set(key, NewValue::Raw(&text), ExpiryChange::At(soon));
             }
-            70..95 => drop(latching.edit_collection_or_new::<Hash, _>(key, |hash, home| {
+            70..95 => drop(latching.edit_collection_or_new::<Hash, _>(key, |hash, alloc| {
                 if number.is_multiple_of(7) {
                     for field in 0..LARGE_LEN {
-                        hash.set(home, LIMITS, field.to_string().as_bytes(), b"v", ExpiryChange::Clear, now);
+                        hash.set(alloc, LIMITS, field.to_string().as_bytes(), b"v", ExpiryChange::Clear, now);
                     }
                 }
                 let field = (number % if hash.len() < 100 { 20 } else { LARGE_LEN + 100 }).to_string();
-                hash.set(home, LIMITS, field.as_bytes(), &number.to_le_bytes(), ExpiryChange::Clear, now);
+                hash.set(alloc, LIMITS, field.as_bytes(), &number.to_le_bytes(), ExpiryChange::Clear, now);
                 if number.is_multiple_of(2) {
-                    hash.set_expiry(home, field.as_bytes(), Some(soon), now);
+                    hash.set_expiry(alloc, field.as_bytes(), Some(soon), now);
                 }
             })),
             95..115 => drop(latching.edit_collection_or_new::<List, _>(key, |list, _| {
@@ -242,8 +242,8 @@ impl<'k> Trial<'k> {
         for db in 0..DB_COUNT {
             self.latching.for_each(DbIndex(db), |entry| {
                 let key = Key::new(self.latching.hasher(), entry.key(), DbIndex(db));
-                let home = self.latching.alloc_context(key);
-                state.insert((db, entry.key().to_vec()), shown(entry, home));
+                let alloc = self.latching.alloc_context(key);
+                state.insert((db, entry.key().to_vec()), shown(entry, alloc));
             });
         }
         self.latching.mode.sees_expired = false;
@@ -278,7 +278,7 @@ impl<'k> Trial<'k> {
         }
         self.change();
         let saved = self.saved.clone();
-        let see = |seen: CutEntry<'_>| saved.add(seen.db, seen.entry, seen.home);
+        let see = |seen: CutEntry<'_>| saved.add(seen.db, seen.entry, seen.alloc);
         assert!(keyspace.snapshot_flushed(see, || false));
         self.walk_collections(&waiting, usize::MAX);
         keyspace.snapshot.cancel();
@@ -329,7 +329,7 @@ impl<'k> Trial<'k> {
             left -= 1;
             left == 0
         };
-        let see = |seen: CutEntry<'_>| self.saved.add(seen.db, seen.entry, seen.home);
+        let see = |seen: CutEntry<'_>| self.saved.add(seen.db, seen.entry, seen.alloc);
         self.latching.keyspace().snapshot_slot(Slot::new(slot), databases, waiting, see, enough)
     }
 }

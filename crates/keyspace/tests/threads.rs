@@ -32,7 +32,7 @@ impl Session<'_> {
             }
             self.parked.send(()).expect("the test outlives its sessions");
             loop {
-                self.wake_ups.recv().expect("whoever holds it wakes us");
+                self.wake_ups.recv().expect("the release of the latch wakes this session");
                 if self.latching.claim(busy, self.token) {
                     break;
                 }
@@ -57,7 +57,7 @@ impl Session<'_> {
 }
 
 fn balance(latching: &Latching<'_>, key: Key<'_>) -> i64 {
-    match latching.peek(key).expect("nobody deletes it").value() {
+    match latching.peek(key).expect("accounts are never deleted").value() {
         ValueRef::Int(value) => value,
         other => panic!("not an amount: {other:?}"),
     }
@@ -115,7 +115,7 @@ fn transfers_between_random_slots_keep_the_sum() {
         (0..THREAD_COUNT).map(|_| mpsc::channel()).unzip();
     let senders = Mutex::new(senders);
     let wake = move |token: u64| {
-        let senders = senders.lock().expect("nobody panics with it");
+        let senders = senders.lock().expect("no panic occurs under the lock");
         senders[token as usize].send(()).expect("sessions outlive their waits");
     };
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], wake);
@@ -124,12 +124,12 @@ fn transfers_between_random_slots_keep_the_sum() {
     for number in 0..KEY_COUNT {
         let name = number.to_string();
         let key = Key::new(keyspace.hasher(), name.as_bytes(), DbIndex(0));
-        latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+        latching.latch(key.slot, Mode::Write).expect("no other session holds a latch");
         latching.set(key, NewValue::Int(AMOUNT), ExpiryChange::Clear);
         latching.release();
     }
     let (parked, parkings) = mpsc::channel();
-    latching.latch_all(Mode::Write).expect("nobody else is there");
+    latching.latch_all(Mode::Write).expect("no other session holds a latch");
     std::thread::scope(|scope| {
         for (number, wake_ups) in receivers.into_iter().enumerate() {
             let (keyspace, parked) = (&keyspace, parked.clone());
@@ -144,7 +144,7 @@ fn transfers_between_random_slots_keep_the_sum() {
         parkings.iter().take(THREAD_COUNT).for_each(drop);
         latching.release();
     });
-    latching.latch_all(Mode::Read).expect("everybody has gone");
+    latching.latch_all(Mode::Read).expect("all sessions have ended");
     assert_eq!(sum(&latching), KEY_COUNT as i64 * AMOUNT);
     latching.release();
     assert_eq!(keyspace.counters.population(0).keys, KEY_COUNT);

@@ -109,7 +109,7 @@ fn only_the_right_type_is_served() {
 }
 
 #[test]
-fn what_waits_for_a_deletion_is_told_of_a_flush_and_an_expiry() {
+fn waits_for_a_deletion_end_at_a_flush_or_expiry() {
     let mut latching = latching();
     let needs = Needs { kind: Kind::Stream, or_none: true };
     held(&mut latching, &["k"], |latching| set(latching, "k"));
@@ -134,7 +134,7 @@ fn what_waits_for_a_deletion_is_told_of_a_flush_and_an_expiry() {
 }
 
 #[test]
-fn who_leaves_leaves_nothing_behind() {
+fn deregistered_waiters_leave_no_entries() {
     let mut latching = latching();
     let waiters: Vec<_> =
         (0..1000).map(|client| enlist(&mut latching, &["k", "j"], STRINGS, client)).collect();
@@ -150,7 +150,7 @@ fn who_leaves_leaves_nothing_behind() {
 }
 
 #[test]
-fn who_could_not_leave_is_swept() {
+fn ended_waiters_are_swept() {
     let mut latching = latching();
     let mut alive = Vec::new();
     let mut over = Vec::new();
@@ -164,7 +164,7 @@ fn who_could_not_leave_is_swept() {
         }
     }
     let kept = over.iter().filter(|waiter| Arc::strong_count(waiter) > 1).count();
-    assert!(kept <= 2 * alive.len() + 8, "{kept} of those that are over");
+    assert!(kept <= 2 * alive.len() + 8, "{kept} entries of ended waiters");
     let served = held(&mut latching, &["k"], |latching| {
         set(latching, "k");
         serve(latching)
@@ -174,7 +174,7 @@ fn who_could_not_leave_is_swept() {
 }
 
 #[test]
-fn a_slot_taken_keeps_who_leaves() {
+fn a_latched_slot_delays_deregistration() {
     let mut latching = latching();
     let waiter = enlist(&mut latching, &["k"], STRINGS, 1);
     assert!(waiter.wait.try_end());
@@ -187,7 +187,7 @@ fn a_slot_taken_keeps_who_leaves() {
 }
 
 #[test]
-fn keys_named_again_and_again_are_waited_for_once() {
+fn repeated_keys_are_waited_for_once() {
     let mut latching = latching();
     let names: Vec<&'static str> = ["a", "b", "c"].into_iter().cycle().take(100_000).collect();
     let waiter = enlist(&mut latching, &names, STRINGS, 1);
@@ -198,7 +198,7 @@ fn keys_named_again_and_again_are_waited_for_once() {
 }
 
 #[test]
-fn a_waiter_that_met_another_type_is_marked() {
+fn waiters_record_values_of_another_type() {
     let mut latching = latching();
     let lists = Needs { kind: Kind::List, or_none: false };
     let (met, other) =
@@ -211,7 +211,7 @@ fn a_waiter_that_met_another_type_is_marked() {
 }
 
 #[test]
-fn slots_that_are_free_are_latched_too() {
+fn free_slots_are_latched_in_addition() {
     let mut latching = latching();
     let mut other = Latching::new(latching.keyspace(), 1, 2);
     let mut slots: Vec<_> = (0..300).map(base::Slot::new).collect();

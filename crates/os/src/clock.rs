@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn adds_what_it_measures() {
+    fn measured_differences_add_up() {
         let start = Ticks::now();
         let later = start.plus_ns(1_000_000_000);
         assert!(later.ns_since(start).abs_diff(1_000_000_000) < 10);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_the_century() {
+    fn unix_time_is_plausible() {
         assert!(unix_millis() > 1_700_000_000_000);
     }
 }

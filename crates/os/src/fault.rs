@@ -179,7 +179,7 @@ pub fn install() -> io::Result<()> {
         unsafe { handle(signal, on_fault, libc::SA_ONSTACK | libc::SA_NODEFER) }?;
     }
     // SAFETY: (1) as above.
-    unsafe { handle(ASK, on_ask, libc::SA_ONSTACK | libc::SA_RESTART) }
+    unsafe { handle(ASK, on_capture_signal, libc::SA_ONSTACK | libc::SA_RESTART) }
 }
 
 static READER: AtomicI32 = AtomicI32::new(-1);
@@ -244,8 +244,8 @@ pub fn wait() -> Fault {
     // SAFETY: `install` left it here for a single owner.
     let mut reader = unsafe { File::from_raw_fd(fd) };
     loop {
-        let heard = reader.read(&mut [0]);
-        if heard.is_ok_and(|size| size == 1) && STATE.load(Ordering::Acquire) == NOTED {
+        let received = reader.read(&mut [0]);
+        if received.is_ok_and(|size| size == 1) && STATE.load(Ordering::Acquire) == NOTED {
             return fault();
         }
     }
@@ -282,14 +282,14 @@ pub fn stacks() -> Vec<Stack> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    let stacks = ask_for_stacks();
+    let stacks = capture_stacks();
     // Pairs with the swap above.
     IS_ASKING.store(false, Ordering::Release);
     stacks
 }
 
 /// The body of [`stacks`], which one thread at a time executes.
-fn ask_for_stacks() -> Vec<Stack> {
+fn capture_stacks() -> Vec<Stack> {
     // SAFETY: takes no pointers.
     let own = unsafe { libc::gettid() };
     let faulty = CAPTURES[0].thread.load(Ordering::Relaxed);
@@ -385,7 +385,7 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     unsafe { libc::raise(signal) };
 }
 
-extern "C" fn on_ask(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+extern "C" fn on_capture_signal(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
     if let Some(capture) = CAPTURES[1..].iter().find(|capture| capture.claim()) {
         // SAFETY: (1) just claimed.
         unsafe { capture.fill() };
@@ -410,29 +410,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_say_where_they_are() {
+    fn stacks_of_other_threads_are_captured() {
         // SAFETY: (1) the handler does only what the file's header says.
-        unsafe { handle(ASK, on_ask, libc::SA_ONSTACK | libc::SA_RESTART) }.unwrap();
-        let (tell, told) = std::sync::mpsc::channel::<()>();
+        unsafe { handle(ASK, on_capture_signal, libc::SA_ONSTACK | libc::SA_RESTART) }.unwrap();
+        let (release, released) = std::sync::mpsc::channel::<()>();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || {
             let _stack = prepare_thread();
             // SAFETY: takes no pointers.
             ready.send(unsafe { libc::gettid() }).unwrap();
             // Ends when the sender is dropped.
-            let _ = told.recv();
+            let _ = released.recv();
         });
         let thread = is_ready.recv().unwrap();
         let stacks = stacks();
         let stack = stacks.iter().find(|stack| stack.thread == thread).expect("its stack was requested");
         let lines: Vec<String> = stack.frames.iter().flat_map(|frame| describe(*frame)).collect();
-        assert!(lines.iter().any(|line| line.contains("threads_say_where_they_are")), "{lines:?}");
-        drop(tell);
+        assert!(lines.iter().any(|line| line.contains("stacks_of_other_threads_are_captured")), "{lines:?}");
+        drop(release);
         other.join().unwrap();
     }
 
     #[test]
-    fn a_thread_gives_its_handlers_stack_up() {
+    fn an_ended_thread_frees_its_signal_stack() {
         let has_stack = || {
             // SAFETY: all-zero is a valid stack.
             let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };

@@ -40,7 +40,7 @@ const PURGE_DELAY_OPTION: libmimalloc_sys::mi_option_t = 15;
 const PURGE_DELAY: std::ffi::c_long = 1 << 40;
 
 /// Leaves the return of the allocator's free memory to [`purge_free_memory`]: otherwise the next thread that
-/// allocates a second later returns what any thread has freed, which takes milliseconds. No effect unless
+/// allocates a second later returns the memory freed by all threads, which takes milliseconds. No effect unless
 /// `mimalloc` is the allocator.
 pub fn defer_purges() {
     // SAFETY: may be called at any time, by any thread.

@@ -304,7 +304,7 @@ mod tests {
     };
 
     #[test]
-    fn knows_its_resources() {
+    fn resource_usage_is_plausible() {
         assert!(cpu_count() >= 1);
         assert!(resident_size().unwrap() > 100_000);
         let (thread, process) = (usage(UsageOf::Thread), usage(UsageOf::Process));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_fill_everything() {
+    fn random_bytes_fill_the_whole_buffer() {
         // More than the kernel guarantees to return at once.
         let mut bytes = [0_u8; 600];
         fill_with_secrets(&mut bytes).unwrap();

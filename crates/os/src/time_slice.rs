@@ -43,7 +43,7 @@ mod tests {
     use super::{lengthen_time_slice, scheduling_attributes};
 
     #[test]
-    fn a_time_slice_is_longer_where_the_kernel_has_such() {
+    fn time_slices_are_longer_on_supporting_kernels() {
         let worker = std::thread::spawn(|| {
             let before = scheduling_attributes().unwrap();
             lengthen_time_slice().unwrap();

@@ -266,7 +266,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         self.current.is_some()
     }
 
-    /// The size of the current increment, and how much of it is durable.
+    /// The size of the current increment, and of its durable part.
     #[must_use]
     pub fn current_size(&self) -> (u64, u64) {
         self.current.as_ref().map_or((0, 0), |current| (current.size, current.synced_size))

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_it_writes() {
+    fn manifests_round_trip() {
         let text = "file a.2.base.rdb seq 2 type b\nfile a.1.incr.aof seq 1 type h\nfile a.2.incr.aof seq 2 type h\n\
                     file a.4.incr.aof seq 4 type i\nfile a.5.incr.aof seq 5 type i\n";
         check(text, Ok(text));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_the_originals_refuse() {
+    fn refuses_manifests_that_redis_refuses() {
         const FORMAT: &str = "Invalid AOF manifest file format";
         check("", Err("Found an empty AOF manifest"));
         check("\n", Err(FORMAT));

@@ -121,7 +121,7 @@ impl Reader {
     /// new offset.
     ///
     /// # Errors
-    /// The bytes are not valid, however the file goes on.
+    /// The bytes are not valid, regardless of the rest of the file.
     pub fn read(&mut self, bytes: &[u8]) -> Result<Item, FormatError> {
         let mut cursor = Cursor { bytes, at: 0, offset: self.offset, line_count: 0 };
         let item = match bytes.first() {
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_snapshots_by_their_first_bytes() {
+    fn snapshots_are_detected_by_their_first_bytes() {
         assert!(starts_with_rdb(b"REDIS0011") && starts_with_rdb(b"VALKEY080"));
         assert!(!starts_with_rdb(b"*1\r\n$4\r\n") && !starts_with_rdb(b"REDIS"));
         assert_eq!(timestamp_annotation(5), b"#TS:5\r\n");

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_former_file_stays_unless_the_new_one_is_complete() {
+    fn the_old_file_stays_until_the_new_one_is_complete() {
         let mut failed_count = 0;
         for number in 0..40 {
             for seed in 0..4 {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_behind() {
+    fn dropped_snapshots_leave_no_files() {
         let disk = CrashingDisk::new(1, Failing::Nothing);
         disk.create_directory(Path::new("d")).expect("nothing fails");
         let mut file = SnapshotFile::create(disk.clone(), "d/temp".into(), OPTIONS).expect("nothing fails");

@@ -1,4 +1,4 @@
-//! `check-aof` on files in memory: what it reports, what it repairs, what it refuses to touch.
+//! `check-aof` on files in memory: its reports, its repairs and its refusals.
 #![allow(clippy::unwrap_used)]
 
 use persist::check::{Mode, Request, check};
@@ -25,7 +25,7 @@ fn bytes(text: &str) -> Vec<u8> {
     text.replace('|', "\r\n").into_bytes()
 }
 
-/// Runs the tool; answers each question with `answer`. Returns what it prints, and whether it succeeded.
+/// Runs the tool; answers each question with `answer`. Returns its output, and whether it succeeded.
 fn run(disk: &CrashingDisk, path: &str, mode: Mode, answer: bool) -> (String, bool) {
     let mut out = Vec::new();
     let is_fine = check(disk, &Request { path: path.into(), mode }, &mut out, &mut || answer);
@@ -168,7 +168,7 @@ fn reads_requests_larger_than_its_buffer() {
 }
 
 #[test]
-fn understands_its_arguments() {
+fn arguments_are_parsed() {
     let parse = |words: &[&str]| {
         let words: Vec<_> = words.iter().map(Into::into).collect();
         Request::parse("check", &words).map(|request| request.mode)

@@ -1,5 +1,5 @@
-//! The append-only files on a disk that fails at each operation, once or for good, and crashes then: what was
-//! acknowledged is recovered, and what is recovered is a beginning of what was written.
+//! The append-only files on a disk that fails at each operation, once or for good, and crashes then: all
+//! acknowledged records are recovered, and the recovered data is a prefix of the written data.
 //!
 //! A record is a number and a line feed, and the numbers ascend. A base says how many records it covers.
 #![allow(clippy::unwrap_used)]
@@ -16,7 +16,7 @@ fn layout() -> Layout {
     Layout { parent: "".into(), directory: "appendonlydir".into(), stem: b"appendonly.aof".to_vec() }
 }
 
-/// The server's side: what it wrote, and what it has acknowledged.
+/// The server's side: written and acknowledged records.
 struct Run {
     files: AppendOnlyFiles<CrashingDisk>,
     issued_count: u64,
@@ -70,7 +70,7 @@ impl Run {
         Ok(())
     }
 
-    /// Writes again what is cut off: the last `extra_count` records, and those that were appended but not synced.
+    /// Writes the truncated records again: the last `extra_count` records, and those that were appended but not synced.
     fn repair(&mut self, extra_count: usize) -> Step {
         let lost_count = self.files.rollback()? as usize / record(0).len();
         let again = &self.unsynced[self.unsynced.len() - lost_count - extra_count..];
@@ -103,7 +103,7 @@ impl Run {
         self.files.start()
     }
 
-    /// Everything that a server does. An error ends it where a real server would go on with the next step.
+    /// Everything that a server does. An error ends it where a real server would continue with the next step.
     fn scenario(&mut self) -> Step {
         self.start()?;
         self.append(2)?;
@@ -177,7 +177,7 @@ fn load(files: &mut AppendOnlyFiles<CrashingDisk>) -> u64 {
     count
 }
 
-/// Runs the scenario with a failure, crashes, recovers, goes on, crashes again.
+/// Runs the scenario with a failure, crashes, recovers, continues, crashes again.
 fn check(seed: u64, failing: Failing) -> u64 {
     let disk = CrashingDisk::new(seed, failing);
     let mut run = Run::new(&disk).unwrap();
@@ -203,7 +203,7 @@ fn check(seed: u64, failing: Failing) -> u64 {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_at_any_failure() {
+fn acknowledged_records_survive_any_failure() {
     let operation_count = check(0, Failing::Nothing);
     assert!(operation_count > 60, "{operation_count}");
     for seed in SEEDS {
@@ -215,7 +215,7 @@ fn nothing_acknowledged_is_lost_at_any_failure() {
 }
 
 #[test]
-fn a_single_file_is_adopted_whatever_fails() {
+fn a_single_file_is_adopted_despite_any_failure() {
     for seed in SEEDS {
         for operation in 0..20 {
             for failing in [Failing::From(operation), Failing::Only(operation)] {

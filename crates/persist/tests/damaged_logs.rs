@@ -1,5 +1,5 @@
 //! The reader of append-only files on damaged input: every truncation and every flipped bit of a small file. It never
-//! panics, does not depend on where its input is cut, and knows up to where the file is valid.
+//! panics, does not depend on where its input is cut, and reports the valid length of the file.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -14,7 +14,7 @@ fn read_all(data: &[u8], portion: usize) -> (Vec<u64>, bool, Reader) {
         let at = reader.offset() as usize;
         match reader.read(&data[at..end]) {
             Ok(Item::Incomplete(size)) => {
-                assert!(at as u64 + size > end as u64, "it needs more than there is");
+                assert!(at as u64 + size > end as u64, "a request extends past the end of the input");
                 if end == data.len() {
                     return (offsets, false, reader);
                 }

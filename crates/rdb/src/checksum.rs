@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_that_of_redis() {
+    fn checksums_match_redis() {
         assert_eq!(Checksum::of(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
         let mut checksum = Checksum::new();
         checksum.update(b"1234");

@@ -1,4 +1,4 @@
-//! A file as a sequence of events: what precedes the keys, then one record a key.
+//! A file as a sequence of events: the records before the keys, then one record a key.
 //!
 //! The cutter does not decode values but finds their ends, so one thread can cut while others decode. It owns no
 //! bytes: the caller keeps a buffer, passes its contents, and drops the bytes that were cut.

@@ -33,7 +33,7 @@ pub struct Limits {
 #[derive(Clone, Copy)]
 pub struct DecodeContext<'a> {
     /// Where they are built.
-    pub home: AllocContext<'a>,
+    pub alloc: AllocContext<'a>,
     /// The limits that determine their encodings.
     pub limits: Limits,
     /// Fields of hashes with an expiry before this Unix time in milliseconds are left out.

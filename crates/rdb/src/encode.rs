@@ -133,12 +133,12 @@ impl Encoder {
     /// As [`Self::type_byte`].
     pub fn write_value(
         &mut self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         value: ValueRef<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), FieldExpiriesLost> {
         let mut pieces = self.begin(value, out)?;
-        while self.write_piece(home, value, &mut pieces, out) {}
+        while self.write_piece(alloc, value, &mut pieces, out) {}
         Ok(())
     }
 
@@ -222,17 +222,17 @@ impl Encoder {
     /// Appends the next piece of a value that has not changed since [`Self::begin`]. Returns whether there are more.
     pub fn write_piece(
         &mut self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         value: ValueRef<'_>,
         pieces: &mut Pieces,
         out: &mut Vec<u8>,
     ) -> bool {
         pieces.0 = match (&pieces.0, value) {
             (Stage::Members { from }, ValueRef::Object(Object::Set(set))) => {
-                self.members(home, set, *from, out)
+                self.members(alloc, set, *from, out)
             }
             (Stage::Fields { from }, ValueRef::Object(Object::Hash(hash))) => {
-                self.fields(home, hash, *from, out)
+                self.fields(alloc, hash, *from, out)
             }
             (Stage::Scores { left }, ValueRef::Object(Object::SortedSet(set))) => {
                 self.scores(set, *left, out)
@@ -276,15 +276,15 @@ impl Encoder {
         })
     }
 
-    fn members(&mut self, home: AllocContext<'_>, set: &Set, from: u64, out: &mut Vec<u8>) -> Stage {
+    fn members(&mut self, alloc: AllocContext<'_>, set: &Set, from: u64, out: &mut Vec<u8>) -> Stage {
         let packer = &mut self.packer;
-        let next = set.scan(home, from, |member| small::write_item(member, packer.as_mut(), out));
+        let next = set.scan(alloc, from, |member| small::write_item(member, packer.as_mut(), out));
         next.map_or(Stage::Done, |from| Stage::Members { from })
     }
 
-    fn fields(&mut self, home: AllocContext<'_>, hash: &Hash, from: u64, out: &mut Vec<u8>) -> Stage {
+    fn fields(&mut self, alloc: AllocContext<'_>, hash: &Hash, from: u64, out: &mut Vec<u8>) -> Stage {
         let form = ElementForm(self.times(hash));
-        let next = hash.scan_with_expiries(home, from, |field, value, expiry| {
+        let next = hash.scan_with_expiries(alloc, from, |field, value, expiry| {
             self.write_element(form, Element::Field(field, value, expiry), out);
         });
         next.map_or(Stage::Done, |from| Stage::Fields { from })

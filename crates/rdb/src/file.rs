@@ -55,12 +55,12 @@ impl Encoder {
         &mut self,
         head: RecordHead,
         key: &[u8],
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         value: ValueRef<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), FieldExpiriesLost> {
         self.write_record_head(head, key, value, out)?;
-        self.write_value(home, value, out)
+        self.write_value(alloc, value, out)
     }
 
     /// Appends a key, and the beginning of its value, which is a collection with elements to be appended one by one.
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written() {
         let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-        let home = AllocContext { heap: &heap, hasher: &hasher };
+        let alloc = AllocContext { heap: &heap, hasher: &hasher };
         let mut encoder = Encoder::new(Version::V11, true);
         let mut out = Vec::new();
         encoder.write_header(&mut out);
@@ -178,7 +178,7 @@ mod tests {
             RecordHead { expiry: None, usage: Some(Usage::Frequency(255)) },
         ];
         for (head, key) in heads.into_iter().zip([&b"one"[..], b"two"]) {
-            encoder.write_record(head, key, home, ValueRef::Bytes(b"x"), &mut out).expect("a string");
+            encoder.write_record(head, key, alloc, ValueRef::Bytes(b"x"), &mut out).expect("a string");
         }
         encoder.write_function(b"#!lua name=f", &mut out);
         write_end(&mut out);

@@ -174,7 +174,7 @@ mod tests {
             assert_eq!(bytes.len(), size);
             assert_eq!(Input::new(&bytes, 0).len(), Ok(len));
             for cut in 0..size {
-                let error = Input::new(&bytes[..cut], 7).len().expect_err("it is cut");
+                let error = Input::new(&bytes[..cut], 7).len().expect_err("the input is truncated");
                 assert_eq!(error.fault, Fault::Truncated);
             }
         }
@@ -183,12 +183,12 @@ mod tests {
     }
 
     #[test]
-    fn a_false_length_is_no_allocation() {
+    fn wrong_lengths_cause_no_large_allocation() {
         let mut bytes = vec![0xc3];
         output::write_len(2, &mut bytes);
         output::write_len(1 << 40, &mut bytes);
         bytes.extend([0, b'x']);
-        let error = Input::new(&bytes, 0).text().expect_err("it is too long");
+        let error = Input::new(&bytes, 0).text().expect_err("the length is too large");
         assert_eq!(error.fault, Fault::Compression);
     }
 }

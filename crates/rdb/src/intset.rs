@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_of_every_width_come_back() {
+    fn members_of_every_width_round_trip() {
         for members in [
             vec![],
             vec![-3, 0, 7],

@@ -231,12 +231,12 @@ mod tests {
     }
 
     #[test]
-    fn elements_come_back() {
+    fn elements_round_trip() {
         let mut builder = Builder::new();
         for _ in 0..2 {
             builder.clear();
             items().iter().for_each(|item| builder.push_text(item));
-            let listpack = Listpack::open(builder.finish()).expect("it is valid");
+            let listpack = Listpack::open(builder.finish()).expect("the input is valid");
             assert_eq!(listpack.len(), items().len());
             let mut buffer = collections::DecimalBuffer::new();
             let read: Vec<Vec<u8>> = listpack.map(|item| item.text(&mut buffer).to_vec()).collect();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cut_and_no_wrong_end_is_accepted() {
+    fn truncated_and_wrongly_terminated_input_is_refused() {
         let mut builder = Builder::new();
         [&b"one"[..], b"2", b"-300"].iter().for_each(|item| builder.push_text(item));
         let bytes = builder.finish().to_vec();

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_unpacks() {
+    fn compression_round_trips() {
         let mut packer = Packer::new();
         let mut state = 1_u64;
         for len in 0..3000 {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn repetition_is_packed_and_noise_is_not() {
+    fn repetitive_input_is_compressed_and_noise_is_not() {
         let mut packer = Packer::new();
         let long = vec![b'x'; 100_000];
         assert!(packed(&mut packer, &long).is_some_and(|packed| packed.len() < 1_200));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_of_earlier_input_are_forgotten() {
+    fn positions_of_earlier_input_are_discarded() {
         let mut packer = Packer::new();
         packer.base = u32::MAX - 10;
         for _ in 0..3 {

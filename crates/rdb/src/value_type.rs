@@ -1,4 +1,4 @@
-//! The types of values in a file: what the type byte before a key means.
+//! The types of values in a file: the meanings of the type byte before a key.
 
 use collections::Kind;
 

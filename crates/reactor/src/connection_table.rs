@@ -107,7 +107,7 @@ mod tests {
     use super::{ConnectionId, ConnectionTable};
 
     #[test]
-    fn an_old_id_finds_nothing() {
+    fn an_old_id_finds_no_connection() {
         let mut table = ConnectionTable::new();
         let first = table.insert("first");
         assert_eq!(table.remove(first), Some("first"));

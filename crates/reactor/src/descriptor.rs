@@ -15,7 +15,7 @@ pub(crate) enum Descriptor {
 }
 
 /// Calls the kernel's function for a descriptor, or the simulated network's method.
-macro_rules! ask {
+macro_rules! query {
     ($descriptor:expr, $kernel:path, $method:ident $(, $argument:expr)*) => {
         match $descriptor {
             Descriptor::Kernel(fd) => $kernel(fd.as_raw_fd() $(, $argument)*),
@@ -55,19 +55,19 @@ impl Descriptor {
 
     /// Shuts down one or both directions; `how` is one of `SHUT_*`.
     pub(crate) fn shut_down(&self, how: libc::c_int) -> io::Result<()> {
-        ask!(self, sys::shutdown, shut_down, how)
+        query!(self, sys::shutdown, shut_down, how)
     }
 
     pub(crate) fn peer_name(&self) -> io::Result<PeerAddress> {
-        ask!(self, sys::peer_name, peer_name)
+        query!(self, sys::peer_name, peer_name)
     }
 
     pub(crate) fn local_name(&self) -> io::Result<PeerAddress> {
-        ask!(self, sys::local_name, local_name)
+        query!(self, sys::local_name, local_name)
     }
 
     pub(crate) fn is_listening(&self) -> bool {
-        ask!(self, sys::is_listening, is_listening)
+        query!(self, sys::is_listening, is_listening)
     }
 
     /// Sets a kernel socket option; ignored for a simulated socket.

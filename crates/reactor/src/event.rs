@@ -1,4 +1,4 @@
-//! The events that a reactor reports, and what its caller names or chooses.
+//! The events that a reactor reports, and the identifiers and choices of its caller.
 
 use std::io;
 

@@ -140,7 +140,7 @@ impl Reactor {
     }
 
     /// Removes a live connection from this reactor; [`Event::Detached`] follows, or `Closed` if it fails
-    /// before. To continue elsewhere: adopt the socket, treat `unread` as received, send `unsent`. Ignored
+    /// before. To continue in another reactor: adopt the socket, treat `unread` as received, send `unsent`. Ignored
     /// while closing.
     pub fn detach(&mut self, connection: ConnectionId) {
         dispatch!(&mut self.backend, backend => backend.detach(connection));

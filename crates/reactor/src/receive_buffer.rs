@@ -1,4 +1,4 @@
-//! Received bytes lent to the caller, and the buffers of the epoll backend.
+//! Received bytes that the caller holds for a time, and the buffers of the epoll backend.
 //!
 //! A [`RecvBuffer`] returns to its pool when dropped, so none can be lost. It keeps its pool alive, so it may
 //! outlive the reactor. The io_uring pool is in `buffer_ring.rs`.
@@ -17,7 +17,7 @@ use buffer_ring::BufferRing;
 pub(crate) enum Pool {
     /// Heap buffers, kept for the next receive.
     Shared(SharedPool),
-    /// Buffers lent to the kernel.
+    /// Buffers provided to the kernel.
     Ring(BufferRing),
     /// A single-use buffer. The pool owns the bytes but does not access them while a `RecvBuffer` points to
     /// them.

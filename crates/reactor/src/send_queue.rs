@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Maximum number of buffers per send call.
 pub(crate) const SLICE_COUNT_MAX: usize = 64;
 
-/// Maximum number of bytes per send call. The kernel copies what it takes at once, while other connections
+/// Maximum number of bytes per send call. The kernel copies accepted bytes at once, while other connections
 /// wait.
 pub(crate) const OFFER_SIZE_MAX: usize = 256 * 1024;
 
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn large_buffers_are_offered_in_portions() {
+    fn large_buffers_are_sent_in_pieces() {
         let mut queue = SendQueue::default();
         queue.push(Buffer::Own(vec![1; 10]));
         queue.push(Buffer::Shared(vec![2; 2 * OFFER_SIZE_MAX].into()));

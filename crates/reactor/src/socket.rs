@@ -115,7 +115,7 @@ mod tests {
     use crate::PeerAddress;
 
     #[test]
-    fn tells_its_addresses() {
+    fn sockets_report_their_addresses() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let own_address = stream.local_addr().unwrap();

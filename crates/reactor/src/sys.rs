@@ -198,15 +198,15 @@ pub(crate) fn local_name(fd: RawFd) -> io::Result<PeerAddress> {
     unsafe { name_of(fd, libc::getsockname) }
 }
 
-type AskName = unsafe extern "C" fn(c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> c_int;
+type NameCall = unsafe extern "C" fn(c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> c_int;
 
 /// # Safety
-/// 1. `ask` writes at most as many bytes of an address as its size argument allows.
-unsafe fn name_of(fd: RawFd, ask: AskName) -> io::Result<PeerAddress> {
+/// 1. `call` writes at most as many bytes of an address as its size argument allows.
+unsafe fn name_of(fd: RawFd, call: NameCall) -> io::Result<PeerAddress> {
     let mut address = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut size = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     // SAFETY: (1) `address` has room for `size` bytes, both alive during the call.
-    check(unsafe { ask(fd, address.as_mut_ptr().cast(), &raw mut size) })?;
+    check(unsafe { call(fd, address.as_mut_ptr().cast(), &raw mut size) })?;
     // SAFETY: all-zero bytes are a valid sockaddr_storage, and the kernel writes plain bytes.
     Ok(decode_address(unsafe { &*address.as_ptr() }))
 }

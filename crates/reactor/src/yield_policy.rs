@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn goes_on_as_long_as_others_run() {
+    fn yields_while_other_threads_run() {
         let mut yield_policy = YieldPolicy::default();
         for _ in 0..10 {
             assert_eq!(skipped_by(&mut yield_policy), 0);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn skips_more_the_more_often_it_is_alone() {
+    fn skips_grow_while_no_other_thread_runs() {
         let mut yield_policy = YieldPolicy::default();
         let skipped: Vec<u32> = (0..9)
             .map(|_| {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn rests_when_most_attempts_take_long() {
+    fn pauses_when_most_attempts_take_long() {
         let mut yield_policy = YieldPolicy::default();
         for _ in 0..100 {
             // Long enough that the rest is still in progress, however slow this test is.

@@ -72,7 +72,7 @@ fn many_sends_of_a_turn_arrive_in_order(backend: Backend) {
     assert_eq!(read_some(&mut client, expected.len()), expected);
 }
 
-fn a_half_closed_peer_still_gets_its_reply(backend: Backend) {
+fn a_half_closed_peer_receives_its_reply(backend: Backend) {
     let mut fixture = Fixture::new(backend);
     let (mut client, connection) = fixture.pair(1);
     client.write_all(b"last words").unwrap();
@@ -96,7 +96,7 @@ fn a_half_closed_peer_still_gets_its_reply(backend: Backend) {
     assert_eq!(read_all(&mut client), b"heard");
 }
 
-fn shutdown_write_leaves_the_other_way_open(backend: Backend) {
+fn shutdown_write_keeps_the_receiving_direction(backend: Backend) {
     let mut fixture = Fixture::new(backend);
     let (mut client, connection) = fixture.pair(1);
     fixture.reactor.send(connection, b"over".to_vec());
@@ -232,7 +232,7 @@ fn paused_connections_deliver_nothing(backend: Backend) {
     assert_eq!(received, b"onetwo");
 }
 
-fn close_flushes_what_is_queued(backend: Backend) {
+fn close_flushes_queued_output(backend: Backend) {
     let mut fixture = Fixture::new(backend);
     let (mut client, connection) = fixture.pair(1);
     let reading = std::thread::spawn(move || read_all(&mut client));
@@ -302,7 +302,7 @@ fn sends_to_a_peer_that_left_end_the_connection(backend: Backend) {
     });
 }
 
-fn old_ids_name_nothing(backend: Backend) {
+fn old_ids_name_no_connection(backend: Backend) {
     let mut fixture = Fixture::new(backend);
     let (_first_client, first) = fixture.pair(1);
     fixture.reactor.close(first, CloseMode::Now);
@@ -353,7 +353,7 @@ fn late_bytes_reach_no_successor(backend: Backend) {
     }
 }
 
-fn a_detached_connection_goes_on_elsewhere(backend: Backend) {
+fn a_detached_connection_continues_in_another_reactor(backend: Backend) {
     let mut fixture = Fixture::new(backend);
     let (mut client, connection) = fixture.pair(5);
     fixture.reactor.send(connection, vec![b'a'; 8 << 20]);
@@ -465,7 +465,7 @@ fn unix_sockets_work_alike(backend: Backend) {
     std::fs::remove_file(path).unwrap();
 }
 
-fn another_thread_wakes_it(backend: Backend) {
+fn another_thread_wakes_the_reactor(backend: Backend) {
     let mut fixture = Fixture::new(backend);
     // While running: one event for any number of calls.
     fixture.waker.wake();
@@ -474,18 +474,18 @@ fn another_thread_wakes_it(backend: Backend) {
     assert!(fixture.reactor.next_event().is_none());
 
     // While asleep: after each wake-up, request the next one.
-    let (ask, asked) = mpsc::channel();
+    let (wake_sender, wake_receiver) = mpsc::channel();
     let waker = fixture.waker.clone();
     let thread = std::thread::spawn(move || {
-        while asked.recv().is_ok() {
+        while wake_receiver.recv().is_ok() {
             waker.wake();
         }
     });
     for _ in 0..1_000 {
-        ask.send(()).unwrap();
+        wake_sender.send(()).unwrap();
         fixture.until(|event| matches!(event, Event::Woken).then_some(()));
     }
-    drop(ask);
+    drop(wake_sender);
     thread.join().unwrap();
 }
 
@@ -534,7 +534,7 @@ fn accepting_can_be_paused(backend: Backend) {
     TcpStream::connect(fixture.address).unwrap_err();
 }
 
-/// With all io_uring buffers lent, other connections wait; once buffers are returned, all are served.
+/// With all io_uring buffers in use, other connections wait; once buffers are returned, all are served.
 fn exhausted_buffers_delay_but_lose_nothing(backend: Backend) {
     let options = ReactorOptions {
         recv_buffer_count: 4,
@@ -712,23 +712,23 @@ macro_rules! on_each_backend {
 on_each_backend! {
     accepts_and_echoes,
     many_sends_of_a_turn_arrive_in_order,
-    a_half_closed_peer_still_gets_its_reply,
-    shutdown_write_leaves_the_other_way_open,
+    a_half_closed_peer_receives_its_reply,
+    shutdown_write_keeps_the_receiving_direction,
     large_transfers_both_ways_stay_bounded,
     a_slow_reader_costs_bounded_memory,
     many_full_sockets_lose_nothing,
     paused_connections_deliver_nothing,
-    close_flushes_what_is_queued,
+    close_flushes_queued_output,
     close_now_does_not_wait_for_a_peer,
     a_reset_by_the_peer_is_reported,
     sends_to_a_peer_that_left_end_the_connection,
-    old_ids_name_nothing,
+    old_ids_name_no_connection,
     late_bytes_reach_no_successor,
-    a_detached_connection_goes_on_elsewhere,
+    a_detached_connection_continues_in_another_reactor,
     connections_move_under_load,
     a_storm_of_connects_is_weathered,
     unix_sockets_work_alike,
-    another_thread_wakes_it,
+    another_thread_wakes_the_reactor,
     a_wait_ends_at_its_timeout,
     idle_connections_cost_nothing,
     accepting_can_be_paused,

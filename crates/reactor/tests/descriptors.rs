@@ -11,7 +11,7 @@ use reactor::{CloseMode, Event};
 use support::{Backend, Fixture, PATIENCE, is_available};
 
 #[test]
-fn accepting_goes_on_once_there_are_descriptors_again() {
+fn accepting_resumes_when_descriptors_are_available() {
     for backend in [Backend::Epoll, Backend::Uring, Backend::SmallUring] {
         if is_available(backend) {
             runs_out_and_recovers(backend);

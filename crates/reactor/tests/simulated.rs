@@ -95,7 +95,7 @@ fn echo(table: &Table, index: usize, listener: Option<Listener>) {
     }
 }
 
-/// Streams random bytes, and checks that exactly these come back.
+/// Streams random bytes, and checks that exactly these are echoed.
 fn client(seed: u64) {
     let mut peer = Peer::connect(address()).unwrap();
     let mut random = Mixer::new(seed);
@@ -162,7 +162,7 @@ fn run(seed: u64, faults: Vec<Fault>) -> Outcome {
 }
 
 #[test]
-fn nothing_is_lost_or_twice_whatever_the_network_does() {
+fn no_byte_is_lost_or_duplicated_on_any_network() {
     for seed in 0..30 {
         let outcome = run(seed, Vec::new());
         assert_eq!(outcome.failure, None, "seed {seed}: {outcome:?}");
@@ -180,7 +180,7 @@ fn a_seed_gives_the_same_run_again() {
 /// If sends are considered complete while completions wait in the kernel's list, bytes are lost within this
 /// many seeds.
 #[test]
-fn sends_settled_too_early_are_found() {
+fn sends_completed_too_early_are_found() {
     const SEED_COUNT_MAX: u64 = 20;
     let found = (0..SEED_COUNT_MAX).find(|seed| run(*seed, vec![Fault::SendSettledEarly]).failure.is_some());
     eprintln!("found by seed {found:?}");

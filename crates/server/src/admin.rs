@@ -1,4 +1,4 @@
-//! The server as its administrators and commands see it: [`host::WorkerHost`] carries out what handlers request of
+//! The server as its administrators and commands see it: [`host::WorkerHost`] carries out the requests of handlers to
 //! the server; the other files hold `INFO`, `CLIENT`, `CONFIG SET`, `MEMORY`, `SAVE` and `SHUTDOWN`.
 //!
 //! Touches the shared state, and workers by mail only.

@@ -12,7 +12,7 @@ pub mod reply_buffers;
 
 use std::sync::Arc;
 
-use commands::reply_buffers::LentTexts;
+use commands::reply_buffers::ReplyParts;
 use commands::session::{BlockReason, Session, SessionFlags};
 use keyspace::{Busy, HeldLatches, Tries, Waiter};
 use os::clock::Uptime;
@@ -51,7 +51,7 @@ const PLACE_BITS: u32 = 24;
 const GENERATION_BITS: u32 = 32;
 
 /// Set in the indexes of deferred serves, which no connection has.
-const ERRAND_PLACE: usize = 1 << (PLACE_BITS - 1);
+const DEFERRED_PLACE: usize = 1 << (PLACE_BITS - 1);
 
 impl Token {
     /// The token of an index in a worker's table.
@@ -66,18 +66,18 @@ impl Token {
     }
 
     /// The largest index of a connection.
-    pub const PLACE_MAX: usize = ERRAND_PLACE - 1;
+    pub const PLACE_MAX: usize = DEFERRED_PLACE - 1;
 
     /// The token of a deferred serve of a worker, which waits for latches as a connection does.
     #[must_use]
     pub fn deferred(thread: usize, number: usize) -> Self {
-        Self::new(thread, 0, ERRAND_PLACE | number)
+        Self::new(thread, 0, DEFERRED_PLACE | number)
     }
 
     /// The number of a deferred serve; `None`: the token is a connection's.
     #[must_use]
-    pub fn errand_number(self) -> Option<usize> {
-        (self.place() & ERRAND_PLACE != 0).then_some(self.place() & !ERRAND_PLACE)
+    pub fn deferred_number(self) -> Option<usize> {
+        (self.place() & DEFERRED_PLACE != 0).then_some(self.place() & !DEFERRED_PLACE)
     }
 
     /// The token of a connection that is being moved to a worker, and has no index there yet.
@@ -122,7 +122,7 @@ pub struct Connection {
     /// Whether its output is held until the changes that it shows are durable.
     pub awaits_disk: bool,
     /// Shared reply buffers that belong between the bytes of `out`, in order.
-    pub lent: LentTexts,
+    pub parts: ReplyParts,
     /// The size of buffer that its replies need.
     pub reply_buffer: ReplyBufferSize,
     /// Bytes of replies in the reactor, at the last update.
@@ -136,7 +136,7 @@ pub struct Connection {
     /// Its entry in the queues of its awaited keys; in no queue if it waits for something else.
     pub waiter: Option<Arc<Waiter>>,
     /// How its wait ends if the writer that is serving it does not end it.
-    pub end_asked: Option<UnblockReply>,
+    pub end_requested: Option<UnblockReply>,
     /// When its wait times out.
     pub deadline: Option<Uptime>,
     /// How long the waiting request has run, in nanoseconds.
@@ -181,10 +181,10 @@ pub struct Connection {
 #[derive(Default)]
 pub struct Turns {
     /// The number of the last request for turns; answers to earlier ones do not count.
-    pub asked: u64,
+    pub requested: u64,
     /// Workers that have not answered.
     pub awaited: Vec<usize>,
-    /// Whether all workers have answered, or the time limit is over: the command may run.
+    /// Whether all workers have replied, or the time limit has passed: the command may run.
     pub are_over: bool,
 }
 
@@ -225,14 +225,14 @@ impl Connection {
             query_peak: 0,
             is_quiet: false,
             out: Vec::new(),
-            lent: LentTexts::default(),
+            parts: ReplyParts::default(),
             reply_buffer: ReplyBufferSize::new(now),
             pending: 0,
             parked: None,
             kept_latches: None,
             tries: Tries::default(),
             waiter: None,
-            end_asked: None,
+            end_requested: None,
             deadline: None,
             waited_ns: 0,
             parts_ns: 0,
@@ -255,7 +255,7 @@ impl Connection {
         }
     }
 
-    /// Whether it executes nothing now, whatever arrives.
+    /// Whether it executes nothing now, regardless of new input.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.parked.is_some() || self.session.blocked.is_some() || self.closing || self.moving_to.is_some()
@@ -314,7 +314,7 @@ impl Connection {
     /// Bytes of replies that are not passed to the reactor yet.
     #[must_use]
     pub fn output_size(&self) -> usize {
-        self.out.len() + self.lent.size_since(0)
+        self.out.len() + self.parts.size_since(0)
     }
 
     /// Bytes of output that is passed on, but not encrypted yet.
@@ -329,13 +329,13 @@ impl Connection {
     pub fn passing_output_bytes(&self) -> u64 {
         let size = self.out.capacity();
         let own = if size > SPARE_BUFFER_SIZE_MAX { size } else { 0 };
-        (own + self.lent.portions_size()) as u64
+        (own + self.parts.chunks_size()) as u64
     }
 
     /// Removes the output after a position in `out`.
     pub fn cut_output(&mut self, mark: usize) {
         self.out.truncate(mark);
-        self.lent.forget_since(mark);
+        self.parts.truncate_to(mark);
     }
 
     /// Frees memory that a quiet connection does not need.

@@ -85,7 +85,7 @@ pub struct Executor {
 
 /// A request in the executor.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct CurrentRequest<'a> {
     found: Found,
     args: Args<'a>,
     keys: &'a [PlannedKey],
@@ -424,7 +424,7 @@ impl Executor {
         if command.access == Access::Connections && self.must_await_turns(connection) {
             return Step::Again;
         }
-        let asked = Asked { found, args, keys, size: plan.requests.size() };
+        let current = CurrentRequest { found, args, keys, size: plan.requests.size() };
         loop {
             if command.access != Access::None {
                 // The handler denies access to keys that are not among the arguments.
@@ -432,7 +432,7 @@ impl Executor {
                 let access =
                     if reaches { command.access.of_request(args) } else { command.access.of_own_keys() };
                 self.latching.begin_latching(&mut connection.tries);
-                while let Err((busy, mode)) = self.latch((access, asked), connection) {
+                while let Err((busy, mode)) = self.latch((access, current), connection) {
                     if let Some(step) = self.refuse_if_busy(connection, found, busy) {
                         return step;
                     }
@@ -443,7 +443,7 @@ impl Executor {
                     }
                 }
             }
-            let step = self.run(connection, asked, started, host);
+            let step = self.run(connection, current, started, host);
             connection.tries = Tries::default();
             connection.latches_for_writing = matches!(step, Step::ForWriting);
             if !matches!(step, Step::ForWriting | Step::OtherLatches) {
@@ -456,18 +456,18 @@ impl Executor {
     fn run(
         &mut self,
         connection: &mut Connection,
-        asked: Asked<'_>,
+        current: CurrentRequest<'_>,
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Step {
-        let Asked { found, args, .. } = asked;
+        let CurrentRequest { found, args, .. } = current;
         connection.session.last_command = Some(found.id);
         connection.session.command_count += 1;
         self.statistics.current_command.set(u64::from(found.id.0) + 1);
         let mark = connection.out.len();
         let protocol = connection.session.protocol;
         let (data, session) = ((&mut *self.latching, &mut self.effects), &mut connection.session);
-        let mut ctx = context(data, session, &self.settings.config, host, self.shared, asked);
+        let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
         let failed = run_handler(&mut ctx, &mut connection.out, protocol, self.shared);
         // The commands of a script remember what they read. Its own keys may not be latched, if it was refused.
         if ctx.session.tracking.is_some() && !matches!(found.command.access, Access::Script { .. }) {
@@ -480,7 +480,7 @@ impl Executor {
             self.begin_barrier(connection);
         }
         if connection.session.blocked.is_some()
-            && let BeginWait::NeedsWriting = self.begin_wait(connection, asked)
+            && let BeginWait::NeedsWriting = self.begin_wait(connection, current)
         {
             self.latching.release();
             connection.session.blocked = None;
@@ -498,26 +498,26 @@ impl Executor {
             }
             connection.session.unfinished = None;
         }
-        connection.lent.append(self.effects.shared_replies.lent());
+        connection.parts.append(self.effects.shared_replies.parts());
         if found.command.access == Access::Queued {
             self.subscriptions.deliver_after_transaction(&mut connection.out);
         }
         if found.command.access == Access::Queued && self.flags.is_set(GlobalFlags::MONITORED) {
             self.feed_monitors(connection, found, args);
         }
-        self.finish(connection, asked, mark, failed, started)
+        self.finish(connection, current, mark, failed, started)
     }
 
     /// Counts the command, and logs it where its cost requires that.
     fn finish(
         &mut self,
         connection: &mut Connection,
-        asked: Asked<'_>,
+        current: CurrentRequest<'_>,
         mark: usize,
         failed: bool,
         started: &mut Ticks,
     ) -> Step {
-        let Asked { found, args, keys, size: request_size } = asked;
+        let CurrentRequest { found, args, keys, size: request_size } = current;
         let now = Ticks::now();
         let ns = std::mem::take(&mut connection.parts_ns) + now.ns_since(*started);
         *started = now;
@@ -546,7 +546,7 @@ impl Executor {
             self.delete_expired(connection, keys, args);
         }
         let reply_size =
-            connection.out.len().wrapping_sub(mark).wrapping_add(connection.lent.size_since(mark));
+            connection.out.len().wrapping_sub(mark).wrapping_add(connection.parts.size_since(mark));
         if !waits {
             self.log_if_notable(connection, found, args, Cost { ns, reply_size, request_size });
         }

@@ -128,7 +128,7 @@ pub fn set_format(config: &Config) {
     }
 }
 
-/// Writes text to the log unchanged, whatever the level.
+/// Writes text to the log unchanged, at any level.
 pub fn write_raw(text: &str) {
     if let Some(logger) = LOGGER.get() {
         logger.add(Entry::Raw(text.to_owned()));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_stopped_while_it_wrote_holds_nobody_up_for_good() {
+    fn a_stuck_writer_does_not_block_other_threads_for_ever() {
         let form = Form::new(&Config::default());
         let form = ArcSwap::new(Arc::new(form));
         let (output, turn, is_stuck) = (Output::Standard(None), Mutex::new(None), AtomicBool::new(false));

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Mail that a handle accepts is handled by its worker. A worker ends by closing the handle, which
-//!    fails while there is mail or a connection is on its way.
+//!    fails while mail is unread or a connection is in transit.
 //! 2. Mail for a closed handle goes to a worker that can handle it. It is dropped if it is for
 //!    connections that only the closed handle could have, see [`Workers::post`].
 
@@ -34,11 +34,11 @@ pub enum Mail {
     Resume(Token),
     /// Close this connection if it still is the client with this id.
     Kill(Token, u64),
-    /// This client is served: its wait is over, and this is its reply.
+    /// This client is served: its wait has ended with this reply.
     Served(Token, u64, Vec<u8>, Lsn),
     /// Serving this client failed while its wait was being ended: the wait has ended.
     Missed(Token, u64),
-    /// This client's wait is over by `CLIENT UNBLOCK`.
+    /// This client's wait was ended by `CLIENT UNBLOCK`.
     Unblock(Token, u64, UnblockReply),
     /// Change the listeners; for the first worker.
     Relisten(Relisten),
@@ -78,7 +78,7 @@ pub enum Mail {
     Stop,
 }
 
-/// A connection on its way from one worker to another.
+/// A connection in transit from one worker to another.
 pub struct MovedConnection {
     /// Its state, with its old token.
     pub connection: Box<Connection>,
@@ -108,7 +108,7 @@ impl Default for WorkerHandle {
     fn default() -> Self {
         let mailbox = Mailbox::new();
         let is_closed = mailbox.close();
-        debug_assert!(is_closed, "it is new");
+        debug_assert!(is_closed, "a new handle is closed");
         Self {
             mailbox,
             waker: RwLock::default(),
@@ -235,7 +235,7 @@ impl WorkerHandle {
         self.waker.read().unwrap_or_else(|poisoned| poisoned.into_inner()).is_some()
     }
 
-    /// Connections served here or on their way here.
+    /// Connections served by this worker or in transit to it.
     #[must_use]
     pub fn load(&self) -> u64 {
         self.connection_count.value() + self.expected.load(Ordering::Relaxed)
@@ -254,7 +254,7 @@ impl WorkerHandle {
         is_open
     }
 
-    /// Closes the handle, unless a connection or unread mail is on its way here.
+    /// Closes the handle, unless mail is unread or a connection is in transit to it.
     #[must_use]
     pub fn try_close(&self) -> bool {
         self.closed.store(true, Ordering::SeqCst);
@@ -316,12 +316,12 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_closes_when_nothing_is_on_its_way() {
+    fn a_handle_closes_only_without_pending_mail() {
         let workers = Workers::new();
         assert!(workers.try_post(1, Mail::Nothing).is_err() && !workers.handle(1).expect_connection());
         workers.handle(1).open();
         assert!(workers.try_post(1, Mail::Nothing).is_ok());
-        assert!(!workers.handle(1).try_close(), "there is mail");
+        assert!(!workers.handle(1).try_close(), "mail is unread");
         assert_eq!(mail_of(&workers, 1).len(), 1);
         assert!(workers.handle(1).expect_connection());
         assert!(!workers.handle(1).try_close(), "a connection is on its way");
@@ -331,21 +331,21 @@ mod tests {
     }
 
     #[test]
-    fn mail_for_a_closed_seat_goes_on() {
+    fn mail_for_a_closed_handle_is_forwarded() {
         let workers = Workers::new();
         [0, 2].iter().for_each(|thread| workers.handle(*thread).open());
-        let (gone, asker) = (Token::new(1, 5, 3), Token::new(2, 6, 4));
+        let (gone, requester) = (Token::new(1, 5, 3), Token::new(2, 6, 4));
         workers.post(1, Mail::Served(gone, 9, b"+OK\r\n".to_vec(), Lsn(0)));
         workers.post(1, Mail::Missed(gone, 9));
         workers.post(1, Mail::Unblock(gone, 9, UnblockReply::Timeout));
         workers.post(1, Mail::Evict(gone, 9, 100));
-        workers.post(1, Mail::BarrierRequest(asker, 7));
+        workers.post(1, Mail::BarrierRequest(requester, 7));
         workers.post(1, Mail::Kill(gone, 9));
         let mail = mail_of(&workers, 0);
         assert!(matches!(
             &mail[..],
             [Mail::Served(_, 9, ..), Mail::Missed(_, 9), Mail::Unblock(_, 9, _), Mail::Evict(_, 9, 100)]
         ));
-        assert!(matches!(&mail_of(&workers, 2)[..], [Mail::BarrierAck(token, 7, 1)] if *token == asker));
+        assert!(matches!(&mail_of(&workers, 2)[..], [Mail::BarrierAck(token, 7, 1)] if *token == requester));
     }
 }

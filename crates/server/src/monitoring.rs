@@ -1,4 +1,4 @@
-//! Records of what the server does: counters, rates, latency events, command logs and the lines of `MONITOR`.
+//! Records of the server's activity: counters, rates, latency events, command logs and the lines of `MONITOR`.
 //!
 //! Each worker writes its own counters; readers add them up. Never touches a connection, a worker or the keyspace.
 
@@ -18,7 +18,7 @@ use latency::LatencyMonitor;
 use metrics::Metrics;
 use statistics::Statistics;
 
-/// The records of what the server does.
+/// The records of the server's activity.
 #[derive(Default)]
 pub struct Monitoring {
     /// The workers' counters.

@@ -6,7 +6,7 @@
 //! | [`append_only`] | changes go to the append-only file |
 //! | [`disk`] | the file system that has them |
 //!
-//! What other folders see of it is in `shared/persistence.rs`.
+//! Its interface to other folders is `shared/persistence.rs`.
 
 mod all_latches;
 pub mod append_only;

@@ -5,7 +5,7 @@
 //! only.
 //! Invariants:
 //! 1. A worker blocks only in its reactor's wait.
-//! 2. A connection is in exactly one worker's table, or on its way between two in a [`MovedConnection`].
+//! 2. A connection is in exactly one worker's table, or in transit between two in a [`MovedConnection`].
 //!
 //! Start reading at [`Worker::run`].
 
@@ -130,7 +130,7 @@ impl Worker {
     /// Serves until the worker is to retire or stop, and no output remains.
     pub fn run(mut self) {
         self.arrivals.listeners.listen(&mut self.events.reactor);
-        self.tell_time(Ticks::now());
+        self.set_time(Ticks::now());
         // The server began to stop before this handle was occupied.
         if self.shared.is_stopping() {
             self.stop();
@@ -146,12 +146,12 @@ impl Worker {
         self.statistics.turn_since_ms.set(0);
         self.wait();
         let started = Ticks::now();
-        self.tell_time(started);
+        self.set_time(started);
         self.statistics.turn_since_ms.set(self.clock.uptime.to_raw() as u64);
         self.executor.begin_turn();
         self.read_mail();
         // Later barrier requests concern events after this turn.
-        let asker_count = self.waits.barrier_requests.len();
+        let barrier_count = self.waits.barrier_requests.len();
         while let Some(taken) = self.next_event() {
             // Messages published before these bytes were sent precede their replies.
             self.read_mail();
@@ -178,7 +178,7 @@ impl Worker {
             self.tick();
             self.statistics.cron_ns.add(Ticks::now().ns_since(before));
         }
-        if self.executor.has_errands() {
+        if self.executor.has_deferred_serves() {
             self.run_deferred();
         }
         // Waiters that this worker serves receive their replies in this turn.
@@ -188,7 +188,7 @@ impl Worker {
             self.end_disk_waits();
         }
         self.flush_dirty();
-        for (token, question) in self.waits.barrier_requests.drain(..asker_count) {
+        for (token, question) in self.waits.barrier_requests.drain(..barrier_count) {
             self.shared.workers.post(token.thread(), Mail::BarrierAck(token, question, self.index));
         }
         self.statistics.turns.add(1);
@@ -208,7 +208,7 @@ impl Worker {
             && !self.executor.is_evicting()
             && !self.cron.defragmenter.has_time()
             && !self.host.subscriptions.has_mail()
-            && !self.executor.has_errands()
+            && !self.executor.has_deferred_serves()
             && !self.executor.scripts.has_orphans()
             && self.own_handle().mailbox().prepare_sleep();
         if sleeps {
@@ -224,11 +224,11 @@ impl Worker {
             self.own_handle().mailbox().awake();
         }
         if let Err(error) = waited {
-            panic!("the event loop of thread {} can't go on: {error}", self.index);
+            panic!("the event loop of thread {} can't continue: {error}", self.index);
         }
     }
 
-    fn tell_time(&mut self, started: Ticks) {
+    fn set_time(&mut self, started: Ticks) {
         self.clock.now = Millis(clock::unix_millis());
         self.clock.uptime = if planted(Fault::WallClockTimers) {
             Uptime::from_raw(self.clock.now.0)
@@ -382,8 +382,8 @@ impl Worker {
 
     /// Resumes a session, which may claim the latch it waits for.
     fn resume(&mut self, token: Token) {
-        if let Some(number) = token.errand_number() {
-            return self.resume_errand(number);
+        if let Some(number) = token.deferred_number() {
+            return self.resume_deferred(number);
         }
         let Some(connection) = self.connections.find_mut(token) else {
             return;
@@ -407,7 +407,7 @@ impl Worker {
     /// Records that a worker has answered the barrier request of a connection here.
     fn barrier_acknowledged(&mut self, token: Token, question: u64, thread: usize) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        if !connection.awaits_turns() || connection.turns.asked != question {
+        if !connection.awaits_turns() || connection.turns.requested != question {
             return;
         }
         connection.turns.awaited.retain(|awaited| *awaited != thread);
@@ -497,6 +497,6 @@ impl Worker {
 
     fn take_config_over(&mut self) {
         self.executor.take_config_over();
-        self.tell_time(Ticks::now());
+        self.set_time(Ticks::now());
     }
 }

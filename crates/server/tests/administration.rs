@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use support::{Client, Server, on_each_backend, shown, wait_for};
 
 #[test]
-fn what_the_system_lacks_is_not_configured() {
+fn values_unsupported_by_the_system_are_refused() {
     let server = Server::start(&[]);
     let mut admin = server.client();
     let mut refused = |name, value| admin.text(&["CONFIG", "SET", name, value]);
@@ -61,14 +61,14 @@ fn field_of_blocked(admin: &mut Client, field: &str) -> String {
 }
 
 #[test]
-fn nothing_expires_while_writes_are_paused() {
+fn no_key_expires_while_writes_are_paused() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let mut client = server.client();
         client.send_raw(b"MULTI\r\nSET key value PX 1\r\nCLIENT PAUSE 100000 WRITE\r\nEXEC\r\n");
         (0..4).for_each(|_| assert!(client.receive().is_some()));
         wait_for(|| client.text(&["GET", "key"]).is_empty().then_some(()));
         assert_eq!(client.text(&["DBSIZE"]), "1");
-        // The key is expired, but there is no other.
+        // The only key is expired.
         assert_eq!(client.text(&["RANDOMKEY"]), "key");
         assert_eq!(server.info(&mut client, "expired_keys"), "0");
         assert_eq!(client.text(&["CLIENT", "UNPAUSE"]), "OK");
@@ -77,7 +77,7 @@ fn nothing_expires_while_writes_are_paused() {
 }
 
 #[test]
-fn what_a_command_pushes_follows_its_reply() {
+fn pushes_of_a_command_follow_its_reply() {
     on_each_backend(&["--enable-debug-command", "yes"], |server| {
         let mut client = server.client();
         client.text(&["HELLO", "3"]);
@@ -87,7 +87,7 @@ fn what_a_command_pushes_follows_its_reply() {
 }
 
 #[test]
-fn a_stranger_does_not_learn_what_there_is() {
+fn unauthenticated_clients_get_no_details() {
     on_each_backend(&["--requirepass", "secret"], |server| {
         let mut unauthenticated = server.client();
         for request in [&["NOPE"][..], &["GET"], &["GET", "key"], &["CLIENT", "NOPE"]] {
@@ -100,7 +100,7 @@ fn a_stranger_does_not_learn_what_there_is() {
 }
 
 #[test]
-fn nobody_is_a_stranger_once_there_is_no_password() {
+fn removing_the_password_authenticates_all_clients() {
     on_each_backend(&["--requirepass", "secret"], |server| {
         let (mut admin, mut unauthenticated) = (server.client(), server.client());
         assert_eq!(unauthenticated.text(&["GET", "key"]), "NOAUTH Authentication required.");
@@ -114,7 +114,7 @@ fn nobody_is_a_stranger_once_there_is_no_password() {
 }
 
 #[test]
-fn debug_answers_only_whom_it_is_allowed_to() {
+fn debug_is_restricted_to_allowed_clients() {
     on_each_backend(&["--enable-debug-command", "local"], |server| {
         let mut client = server.client();
         client.text(&["SADD", "small", "a"]);
@@ -156,7 +156,7 @@ fn debug_answers_only_whom_it_is_allowed_to() {
 }
 
 #[test]
-fn it_listens_on_each_address_that_is_there() {
+fn the_server_listens_on_each_available_address() {
     // Addresses with a minus may be missing.
     let options = ["--bind", "127.0.0.1 -::1 -192.0.2.1"];
     on_each_backend(&options, |server| {
@@ -205,7 +205,7 @@ fn a_monitor_sees_commands_but_no_secrets() {
 }
 
 #[test]
-fn one_client_too_many_is_told_so() {
+fn clients_above_maxclients_get_an_error() {
     on_each_backend(&["--maxclients", "3"], |server| {
         let mut kept: Vec<Client> = (0..3).map(|_| server.client()).collect();
         for client in &mut kept {
@@ -221,7 +221,7 @@ fn one_client_too_many_is_told_so() {
 }
 
 #[test]
-fn a_browser_is_not_answered() {
+fn http_connections_are_closed() {
     on_each_backend(&[], |server| {
         for line in ["POST / HTTP/1.1", "host: example.org"] {
             let mut client = server.client();
@@ -245,7 +245,7 @@ fn idle_clients_are_closed_after_their_time() {
 }
 
 #[test]
-fn a_slow_reader_is_closed_at_its_limit_and_harms_nobody() {
+fn a_slow_reader_is_closed_at_its_output_limit() {
     let options = ["--client-output-buffer-limit", "normal 4mb 0 0", "--io-threads", "1"];
     on_each_backend(&options, |server| {
         let (mut slow, mut other) = (server.client(), server.client());
@@ -261,7 +261,7 @@ fn a_slow_reader_is_closed_at_its_limit_and_harms_nobody() {
 }
 
 #[test]
-fn a_thousand_idle_connections_cost_next_to_nothing() {
+fn a_thousand_idle_connections_use_almost_no_cpu() {
     on_each_backend(&["--io-threads", "2", "--maxclients", "2000"], |server| {
         let mut clients: Vec<Client> = (0..1000).map(|_| server.client()).collect();
         let (first, rest) = clients.split_first_mut().unwrap();
@@ -269,7 +269,7 @@ fn a_thousand_idle_connections_cost_next_to_nothing() {
         let before = server.cpu_time();
         let start = Instant::now();
         // Nothing arrives in these three seconds, so the read times out.
-        first.wait_in_vain(Duration::from_secs(3));
+        first.expect_no_data(Duration::from_secs(3));
         let used = server.cpu_time() - before;
         // 0.5 % of one core, and the resolution of the CPU time clock.
         let allowed = start.elapsed() / 200 + Duration::from_millis(20);
@@ -278,7 +278,7 @@ fn a_thousand_idle_connections_cost_next_to_nothing() {
 }
 
 #[test]
-fn the_server_listens_elsewhere_when_told() {
+fn the_listening_port_changes_at_run_time() {
     on_each_backend(&["--io-threads", "2"], |mut server| {
         let mut admin = server.client();
         let other_port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -296,7 +296,7 @@ fn the_server_listens_elsewhere_when_told() {
 }
 
 #[test]
-fn a_signal_ends_it_in_good_order() {
+fn sigterm_shuts_the_server_down() {
     on_each_backend(&["--io-threads", "2"], |mut server| {
         let mut client = server.client();
         assert_eq!(client.text(&["PING"]), "PONG");
@@ -308,7 +308,7 @@ fn a_signal_ends_it_in_good_order() {
 }
 
 #[test]
-fn a_signal_that_means_a_fault_leaves_a_report() {
+fn fatal_signals_leave_a_crash_report() {
     for (signal, number) in [("SEGV", 11), ("ABRT", 6)] {
         let mut server = Server::start(&["--io-threads", "2", "--debug-context", "as it was"]);
         assert_eq!(server.client().text(&["ECHO", "x"]), "x");
@@ -332,7 +332,7 @@ fn a_signal_that_means_a_fault_leaves_a_report() {
 }
 
 #[test]
-fn stacks_are_logged_on_request_and_the_server_goes_on() {
+fn stacks_are_logged_on_request_without_stopping() {
     on_each_backend(&["--enable-debug-command", "yes", "--io-threads", "2"], |server| {
         let mut client = server.client();
         assert_eq!(client.text(&["PING"]), "PONG");
@@ -347,7 +347,7 @@ fn stacks_are_logged_on_request_and_the_server_goes_on() {
 }
 
 #[test]
-fn a_fault_leaves_a_report() {
+fn a_panic_leaves_a_crash_report() {
     let mut server = Server::start(&["--enable-debug-command", "yes", "--io-threads", "2"]);
     let mut client = server.client();
     client.send(&["DEBUG", "PANIC"]);
@@ -360,7 +360,7 @@ fn a_fault_leaves_a_report() {
 }
 
 #[test]
-fn writes_that_want_replicas_are_refused_while_there_are_none() {
+fn writes_are_refused_without_the_required_replicas() {
     on_each_backend(&["--io-threads", "2", "--min-replicas-to-write", "1"], |server| {
         let mut client = server.client();
         assert_eq!(client.text(&["SET", "key", "value"]), "NOREPLICAS Not enough good replicas to write.");
@@ -375,7 +375,7 @@ fn writes_that_want_replicas_are_refused_while_there_are_none() {
 }
 
 #[test]
-fn memory_is_within_its_limit_for_the_first_who_looks() {
+fn memory_is_within_its_limit_at_the_first_request() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let mut admin = server.client();
         for key in ["a", "b", "c"] {
@@ -408,7 +408,7 @@ fn reads_and_writes_are_counted_by_thread() {
 }
 
 #[test]
-fn durations_are_noted_only_where_that_is_asked_for() {
+fn durations_are_recorded_only_if_configured() {
     let server = Server::start(&["--io-threads", "2", "--latency-tracking", "no"]);
     let mut admin = server.client();
     admin.text(&["ECHO", "x"]);
@@ -420,7 +420,7 @@ fn durations_are_noted_only_where_that_is_asked_for() {
 }
 
 #[test]
-fn each_command_of_a_pipeline_is_logged_if_it_took_longer_than_asked_for() {
+fn slow_commands_of_a_pipeline_are_logged_one_by_one() {
     on_each_backend(&["--io-threads", "1", "--slowlog-log-slower-than", "0"], |server| {
         let mut client = server.client();
         client.text(&["SLOWLOG", "RESET"]);
@@ -432,7 +432,7 @@ fn each_command_of_a_pipeline_is_logged_if_it_took_longer_than_asked_for() {
 }
 
 #[test]
-fn a_large_request_leaves_no_memory_with_its_client() {
+fn memory_of_a_large_request_is_freed() {
     on_each_backend(&["--io-threads", "1"], |server| {
         let mut client = server.client();
         let memory = |client: &mut Client| {
@@ -450,7 +450,7 @@ fn a_large_request_leaves_no_memory_with_its_client() {
 }
 
 #[test]
-fn while_keys_are_imported_those_that_expire_stay() {
+fn expired_keys_stay_during_an_import() {
     let options = ["--io-threads", "2", "--import-mode", "yes", "--hz", "500"];
     on_each_backend(&options, |server| {
         let (mut client, mut source) = (server.client(), server.client());
@@ -465,7 +465,7 @@ fn while_keys_are_imported_those_that_expire_stay() {
 }
 
 #[test]
-fn gaps_in_memory_are_closed_while_the_server_runs() {
+fn active_defragmentation_runs_in_the_server() {
     let options = ["--io-threads", "2", "--enable-debug-command", "yes", "--save", ""];
     on_each_backend(&options, |server| {
         let mut client = server.client();
@@ -501,7 +501,7 @@ fn gaps_in_memory_are_closed_while_the_server_runs() {
 }
 
 #[test]
-fn a_client_that_never_reads_does_not_fill_the_memory_and_one_that_reads_late_gets_everything() {
+fn unread_replies_are_bounded_and_late_readers_get_all() {
     let options = ["--io-threads", "1", "--min-string-size-avoid-copy-reply-threaded", "0"];
     on_each_backend(&options, |server| {
         let (mut greedy, mut other) = (server.client(), server.client());
@@ -527,7 +527,7 @@ fn a_client_that_never_reads_does_not_fill_the_memory_and_one_that_reads_late_ge
 }
 
 #[test]
-fn what_values_took_goes_back_to_the_system_when_they_are_gone() {
+fn memory_of_deleted_values_returns_to_the_system() {
     const MIB: u64 = 1 << 20;
     let options = ["--io-threads", "2", "--enable-debug-command", "yes", "--save", ""];
     on_each_backend(&options, |server| {
@@ -547,12 +547,12 @@ fn what_values_took_goes_back_to_the_system_when_they_are_gone() {
 }
 
 #[test]
-fn what_is_idle_is_told_from_what_is_in_use() {
+fn idle_and_used_databases_and_workers_are_distinguished() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let mut client = server.client();
         assert!(!client.text(&["MEMORY", "STATS"]).contains("db.5"));
         client.text(&["SELECT", "5"]);
-        assert!(client.text(&["MEMORY", "STATS"]).contains("db.5"), "somebody has selected it");
+        assert!(client.text(&["MEMORY", "STATS"]).contains("db.5"), "a connection has selected it");
         client.text(&["CONFIG", "SET", "io-threads-always-active", "yes"]);
         assert_eq!(server.info(&mut client, "io_threads_active"), "1");
         client.text(&["CONFIG", "SET", "io-threads-always-active", "no"]);

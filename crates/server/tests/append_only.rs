@@ -1,4 +1,4 @@
-//! The append-only file of a running server: what clients were told is in it.
+//! The append-only file of a running server: it contains acknowledged writes.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -94,7 +94,7 @@ fn a_restarted_server_has_the_data() {
 }
 
 #[test]
-fn it_is_switched_on_and_off() {
+fn the_append_only_file_is_switched_on_and_off() {
     let directory = Directory::new("aof-switch");
     let dir = directory.path("");
     let debug = ["--dir", &dir, "--enable-debug-command", "yes"];
@@ -116,7 +116,7 @@ fn it_is_switched_on_and_off() {
 }
 
 #[test]
-fn what_expires_by_itself_is_in_the_file() {
+fn expiries_are_recorded_in_the_file() {
     let directory = Directory::new("aof-expiry");
     let server = Server::start(&["--dir", &directory.path(""), "--appendonly", "yes"]);
     let mut client = server.client();
@@ -135,7 +135,7 @@ fn what_expires_by_itself_is_in_the_file() {
 }
 
 #[test]
-fn switching_it_off_while_it_begins_leaves_nothing_behind() {
+fn switching_off_during_the_start_leaves_no_files() {
     let directory = Directory::new("aof-flip");
     let server = Server::start(&["--dir", &directory.path("")]);
     let mut client = server.client();
@@ -148,7 +148,7 @@ fn switching_it_off_while_it_begins_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_was_acknowledged_is_in_the_file_of_a_killed_server() {
+fn acknowledged_writes_survive_a_killed_server() {
     let directory = Directory::new("aof-kill");
     let dir = directory.path("");
     let options = ["--dir", &dir, "--appendonly", "yes", "--appendfsync", "always", "--io-threads", "2"];

@@ -1,4 +1,4 @@
-//! Blocked clients of a running server with several threads: which are served, in which order, and what remains.
+//! Blocked clients of a running server with several threads: which are served, in which order, and the remaining data.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -22,7 +22,7 @@ fn receive(client: &mut Client) -> String {
     shown(&client.receive().expect("the server stays"))
 }
 
-fn assert_nobody_waits(server: &Server, admin: &mut Client) {
+fn assert_no_blocked_clients(server: &Server, admin: &mut Client) {
     wait_for(|| {
         let left = ["blocked_clients", "clients_in_timeout_table", "total_blocking_keys"];
         left.iter().all(|field| server.info(admin, field) == "0").then_some(())
@@ -49,12 +49,12 @@ fn first_come_first_served() {
     for (number, client) in clients.iter_mut().enumerate() {
         assert_eq!(receive(client), format!("queue\n{number}"));
     }
-    assert_nobody_waits(&server, &mut admin);
+    assert_no_blocked_clients(&server, &mut admin);
     assert_eq!(admin.text(&["EXISTS", "queue"]), "0");
 }
 
 #[test]
-fn who_is_served_by_one_key_is_refused_for_another_before_it() {
+fn an_earlier_key_of_another_type_fails_the_wait() {
     let server = server();
     let (mut admin, mut client) = (server.client(), server.client());
     client.send(&["BLPOP", "set", "list", "0"]);
@@ -63,11 +63,11 @@ fn who_is_served_by_one_key_is_refused_for_another_before_it() {
     admin.text(&["RPUSH", "list", "element"]);
     assert!(receive(&mut client).starts_with("WRONGTYPE"));
     assert_eq!(admin.text(&["LLEN", "list"]), "1");
-    assert_nobody_waits(&server, &mut admin);
+    assert_no_blocked_clients(&server, &mut admin);
 }
 
 #[test]
-fn nothing_is_lost_or_delivered_twice() {
+fn elements_are_delivered_exactly_once() {
     const ELEMENTS: usize = 4000;
     let server = server();
     let consumers: Vec<_> = (0..16)
@@ -116,11 +116,11 @@ fn nothing_is_lost_or_delivered_twice() {
         }
     }
     assert_eq!(seen.len(), ELEMENTS);
-    assert_nobody_waits(&server, &mut admin);
+    assert_no_blocked_clients(&server, &mut admin);
 }
 
 #[test]
-fn served_with_the_write_that_satisfies_it() {
+fn waits_are_served_within_the_satisfying_write() {
     let server = server();
     let (mut waiter, mut admin) = (server.client(), server.client());
     let mut served = |request: &[&str], pipeline: &[u8], replies: &[&str], reply: &str| {
@@ -173,11 +173,11 @@ fn moves_are_chained() {
     for client in &mut clients {
         assert_eq!(receive(client), "x");
     }
-    assert_nobody_waits(&server, &mut admin);
+    assert_no_blocked_clients(&server, &mut admin);
 }
 
 #[test]
-fn waits_end_in_time_by_command_and_by_hanging_up() {
+fn waits_end_by_timeout_command_and_disconnection() {
     let server = server();
     let mut admin = server.client();
     let mut waiter = server.client();
@@ -195,7 +195,7 @@ fn waits_end_in_time_by_command_and_by_hanging_up() {
         assert_eq!(receive(&mut waiter), reply);
         assert_eq!(admin.text(&["CLIENT", "UNBLOCK", &id]), "0");
     }
-    assert_nobody_waits(&server, &mut admin);
+    assert_no_blocked_clients(&server, &mut admin);
 
     waiter.send(&["BLPOP", "k", "0"]);
     wait_until_blocked(&server, &mut admin, 1);
@@ -208,7 +208,7 @@ fn waits_end_in_time_by_command_and_by_hanging_up() {
     waiter.send(&["BLPOP", "k", "0"]);
     wait_until_blocked(&server, &mut admin, 1);
     drop(waiter);
-    assert_nobody_waits(&server, &mut admin);
+    assert_no_blocked_clients(&server, &mut admin);
     assert_eq!(admin.text(&["RPUSH", "k", "kept"]), "1");
     assert_eq!(admin.text(&["LLEN", "k"]), "1");
 }
@@ -221,7 +221,7 @@ fn calls_of(server: &Server, admin: &mut Client, command: &str) -> String {
 }
 
 #[test]
-fn what_waits_is_counted_and_logged_when_its_wait_is_over() {
+fn blocked_commands_are_counted_and_logged_at_their_end() {
     let server = server();
     let (mut admin, mut waiter) = (server.client(), server.client());
     let id = waiter.text(&["CLIENT", "ID"]);
@@ -266,7 +266,7 @@ fn what_waits_is_counted_and_logged_when_its_wait_is_over() {
 }
 
 #[test]
-fn a_key_whose_time_is_over_before_it_is_served_serves_nobody() {
+fn a_key_that_expires_before_the_serve_serves_no_client() {
     let server = Server::start(&["--io-threads", "4", "--enable-debug-command", "yes"]);
     let (mut admin, mut waiter) = (server.client(), server.client());
     waiter.send(&["BLPOP", "k", "0"]);
@@ -298,11 +298,11 @@ fn blocked_clients_move_to_other_threads() {
     wait_until_blocked(&server, &mut admin, 31);
     assert_eq!(admin.text(&["EXISTS", "k"]), "0");
     drop(clients);
-    assert_nobody_waits(&server, &mut admin);
+    assert_no_blocked_clients(&server, &mut admin);
 }
 
 #[test]
-fn a_thousand_clients_wait_for_a_key_each_at_no_cost() {
+fn a_thousand_blocked_clients_use_no_cpu() {
     const COUNT: usize = 1000;
     let server = Server::start(&["--io-threads", "4", "--maxclients", "2000"]);
     let mut admin = server.client();
@@ -320,7 +320,7 @@ fn a_thousand_clients_wait_for_a_key_each_at_no_cost() {
     assert!((COUNT * 100..COUNT * 4000).contains(&grown), "a wait takes {} bytes", grown / COUNT);
     let (cpu_before, start) = (server.cpu_time(), Instant::now());
     // Nothing arrives, so the read times out.
-    clients[0].wait_in_vain(Duration::from_secs(2));
+    clients[0].expect_no_data(Duration::from_secs(2));
     let cpu = server.cpu_time() - cpu_before;
     assert!(cpu <= start.elapsed() / 200 + Duration::from_millis(20), "{cpu:?} of {:?}", start.elapsed());
     let pushes: String = (0..COUNT).rev().map(|index| format!("RPUSH key:{index} {index}\r\n")).collect();
@@ -331,7 +331,7 @@ fn a_thousand_clients_wait_for_a_key_each_at_no_cost() {
     for _ in 0..COUNT {
         assert_eq!(receive(&mut admin), "1");
     }
-    assert_nobody_waits(&server, &mut admin);
+    assert_no_blocked_clients(&server, &mut admin);
     assert_eq!(admin.text(&["DBSIZE"]), "0");
 }
 
@@ -340,7 +340,7 @@ fn ten_thousand_requests_wait_for_one_key() {
     let server = server();
     let mut admin = server.client();
     let mut clients: Vec<Client> = (0..300).map(|_| server.client()).collect();
-    // Each waits again as soon as it is served, so that 10,000 waits are ended.
+    // Each client blocks again after a serve, so that 10,000 waits end.
     for client in &mut clients {
         client.send_raw("BLPOP k 0\r\n".repeat(40).as_bytes());
     }
@@ -356,6 +356,6 @@ fn ten_thousand_requests_wait_for_one_key() {
     for _ in 0..12_000 {
         receive(&mut admin);
     }
-    assert_nobody_waits(&server, &mut admin);
+    assert_no_blocked_clients(&server, &mut admin);
     assert_eq!(admin.text(&["EXISTS", "k"]), "0");
 }

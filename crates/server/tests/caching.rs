@@ -31,7 +31,7 @@ fn next(client: &mut Client) -> String {
 }
 
 #[test]
-fn a_read_after_an_invalidation_sees_a_newer_value_and_none_is_missed() {
+fn reads_after_invalidations_are_newer_and_none_is_missed() {
     on_each_backend(&["--io-threads", "3"], |server| {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, mut writer) = (Arc::clone(&stop), server.client());
@@ -79,7 +79,7 @@ fn a_read_after_an_invalidation_sees_a_newer_value_and_none_is_missed() {
 }
 
 #[test]
-fn a_change_by_oneself_is_told_after_its_reply() {
+fn own_changes_are_reported_after_the_reply() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let mut client = tracker(&server, &[]);
         for words in
@@ -94,7 +94,7 @@ fn a_change_by_oneself_is_told_after_its_reply() {
 }
 
 #[test]
-fn a_flush_is_told_to_those_who_tracked_when_it_happened() {
+fn a_flush_notifies_clients_tracking_at_that_moment() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let mut client = server.client();
         client.text(&["HELLO", "3"]);
@@ -110,7 +110,7 @@ fn a_flush_is_told_to_those_who_tracked_when_it_happened() {
 }
 
 #[test]
-fn what_serving_changes_is_told_after_the_reply() {
+fn changes_by_serves_are_reported_after_the_reply() {
     on_each_backend(&["--io-threads", "4"], |server| {
         let mut admin = server.client();
         admin.text(&["RPUSH", "to", "a"]);
@@ -154,7 +154,7 @@ fn expiry_eviction_and_flushing_invalidate() {
 }
 
 #[test]
-fn those_who_are_told_of_all_changes_get_those_of_a_turn_together() {
+fn broadcast_mode_groups_the_changes_of_a_turn() {
     on_each_backend(&["--io-threads", "3"], |server| {
         let mut listeners: Vec<Client> =
             (0..5).map(|_| tracker(&server, &["BCAST", "PREFIX", "a", "PREFIX", "b"])).collect();
@@ -195,7 +195,7 @@ fn redirection_and_its_end() {
 }
 
 #[test]
-fn whoever_has_quit_is_gone_when_it_reads_so() {
+fn clients_are_removed_before_the_quit_reply() {
     on_each_backend(&["--io-threads", "4"], |server| {
         let mut writer = server.client();
         for _ in 0..50 {
@@ -212,31 +212,31 @@ fn whoever_has_quit_is_gone_when_it_reads_so() {
 }
 
 #[test]
-fn more_keys_than_allowed_are_forgotten_and_told() {
+fn keys_above_the_tracking_limit_are_invalidated() {
     let options = ["--io-threads", "2", "--tracking-table-max-keys", "10"];
     on_each_backend(&options, |server| {
         let mut client = tracker(&server, &[]);
-        let mut told = 0;
+        let mut invalidated = 0;
         for index in 0..50 {
             client.send(&["GET", &format!("key:{index}")]);
             while next(&mut client).starts_with('!') {
-                told += 1;
+                invalidated += 1;
             }
         }
         let mut admin = server.client();
         wait_for(|| (server.info(&mut admin, "tracking_total_keys") == "10").then_some(()));
         client.send(&["PING"]);
         while next(&mut client) != "PONG" {
-            told += 1;
+            invalidated += 1;
         }
-        assert_eq!(told, 40);
+        assert_eq!(invalidated, 40);
         admin.text(&["FLUSHALL"]);
         assert_eq!(server.info(&mut admin, "tracking_total_items"), "0");
     });
 }
 
 #[test]
-fn a_read_that_waited_is_remembered_when_it_is_served() {
+fn blocked_reads_are_tracked_when_served() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let (mut reader, mut writer) = (tracker(&server, &[]), server.client());
         reader.send(&["XREAD", "BLOCK", "0", "STREAMS", "s", "0"]);
@@ -251,12 +251,12 @@ fn a_read_that_waited_is_remembered_when_it_is_served() {
 }
 
 #[test]
-fn a_key_whose_time_is_over_is_not_told_of_to_who_has_seen_it_gone() {
+fn seeing_an_expired_key_causes_no_invalidation() {
     on_each_backend(&["--io-threads", "2", "--enable-debug-command", "yes"], |server| {
         let (mut reader, mut writer) = (tracker(&server, &[]), server.client());
         writer.text(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
         writer.text(&["SET", "k", "v", "PX", "1"]);
-        reader.wait_in_vain(Duration::from_millis(5));
+        reader.expect_no_data(Duration::from_millis(5));
         assert_eq!(reader.text(&["EXISTS", "k"]), "0");
         assert_eq!(reader.text(&["PING"]), "PONG");
         writer.text(&["SET", "k", "new"]);
@@ -275,7 +275,7 @@ fn tracking_begins_within_a_pipeline() {
 }
 
 #[test]
-fn a_few_bytes_too_many_do_not_cost_those_who_cache_all_keys() {
+fn invalidations_do_not_amplify_a_small_eviction() {
     on_each_backend(&["--io-threads", "1", "--maxmemory-policy", "allkeys-lru"], |server| {
         let mut admin = server.client();
         let mut caches: Vec<Client> = (0..10).map(|_| server.client()).collect();

@@ -11,7 +11,7 @@ fn fixture(server: &str) -> PathBuf {
 fn check(path: &Path) -> (bool, String) {
     let Output { status, stdout, .. } =
         Command::new(env!("CARGO_BIN_EXE_broadloom")).arg("check-rdb").arg(path).output().expect("it runs");
-    (status.success(), String::from_utf8(stdout).expect("it is text"))
+    (status.success(), String::from_utf8(stdout).expect("the output is UTF-8"))
 }
 
 /// A file with this content, removed when dropped.
@@ -52,7 +52,7 @@ fn files_of_servers_are_valid() {
 
 #[test]
 fn damage_is_reported_with_offset_and_key() {
-    let whole = std::fs::read(fixture("valkey")).expect("the fixture is there");
+    let whole = std::fs::read(fixture("valkey")).expect("the fixture exists");
 
     let cut = Damaged::new("cut", &whole[..whole.len() - 9]);
     let (is_valid, report) = check(&cut.0);

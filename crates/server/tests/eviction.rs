@@ -28,7 +28,7 @@ fn sets(start: usize, count: usize, value: &str) -> Vec<u8> {
 }
 
 #[test]
-fn memory_stays_within_its_limit_whatever_threads_write() {
+fn memory_stays_within_its_limit_under_parallel_writes() {
     const THREAD_COUNT: usize = 4;
     const BATCH_LEN: usize = 32;
     const BATCH_COUNT: usize = 150;
@@ -79,7 +79,7 @@ fn memory_stays_within_its_limit_whatever_threads_write() {
 }
 
 #[test]
-fn without_a_policy_writes_are_refused_and_reads_and_deletions_are_not() {
+fn noeviction_refuses_writes_but_not_reads_or_deletions() {
     on_each_backend(&["--io-threads", "1"], |server| {
         let mut client = server.client();
         for name in ["a", "b", "c"] {
@@ -98,7 +98,7 @@ fn without_a_policy_writes_are_refused_and_reads_and_deletions_are_not() {
 }
 
 #[test]
-fn what_takes_more_memory_than_it_brings_is_refused_once_memory_is_used_up() {
+fn small_requests_for_large_values_are_refused_over_the_limit() {
     on_each_backend(&["--io-threads", "1", "--maxmemory", "32mb"], |server| {
         let mut client = server.client();
         let request = |number| format!("SETRANGE key:{number} 1000000 x\r\n");
@@ -111,7 +111,7 @@ fn what_takes_more_memory_than_it_brings_is_refused_once_memory_is_used_up() {
 }
 
 #[test]
-fn only_keys_that_expire_go_where_that_is_the_policy_in_any_database() {
+fn volatile_policies_evict_only_volatile_keys() {
     for policy in ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"] {
         let server = Server::start(&["--io-threads", "2", "--maxmemory-policy", policy]);
         let mut client = server.client();
@@ -140,7 +140,7 @@ fn only_keys_that_expire_go_where_that_is_the_policy_in_any_database() {
 }
 
 #[test]
-fn large_collections_go_without_others_going_for_them() {
+fn large_collections_are_evicted_alone() {
     on_each_backend(&["--io-threads", "1", "--maxmemory-policy", "volatile-ttl"], |server| {
         let mut client = server.client();
         // At least as many as there are keys.
@@ -171,7 +171,7 @@ fn push_uneven_list(client: &mut Client, name: &str) {
 }
 
 #[test]
-fn memory_is_within_its_limit_after_an_eviction_whatever_the_victims_were_taken_for() {
+fn eviction_meets_the_limit_under_every_policy() {
     const DB_COUNT: usize = 10;
     for order in ["lru", "lfu", "random", "ttl"] {
         for victims in ["allkeys", "volatile"] {
@@ -207,7 +207,7 @@ fn memory_is_within_its_limit_after_an_eviction_whatever_the_victims_were_taken_
 }
 
 #[test]
-fn eviction_runs_out_of_time_once_a_turn_whatever_requests_come() {
+fn eviction_uses_its_time_limit_once_a_turn() {
     const PING_COUNT: usize = 300;
     let options = ["--io-threads", "1", "--maxmemory-policy", "allkeys-random"];
     on_each_backend(&options, |server| {

@@ -39,7 +39,7 @@ fn assert_next(listener: &mut Client, expected: &[&str]) {
 }
 
 #[test]
-fn by_key_and_by_event_in_order_and_from_inside_transactions() {
+fn events_are_published_by_key_and_event_in_order() {
     with_events("KEA", "__key*__:*", |server, listener| {
         let mut client = server.client();
         client.text(&["MULTI"]);
@@ -64,7 +64,7 @@ fn by_key_and_by_event_in_order_and_from_inside_transactions() {
 }
 
 #[test]
-fn new_keys_and_missed_ones() {
+fn new_keys_and_key_misses() {
     with_events("EAnm", "__keyevent@0__:*", |server, listener| {
         let mut client = server.client();
         for words in [&["GET", "k"][..], &["SET", "k", "1"], &["SET", "k", "2"], &["RENAME", "k", "l"]] {
@@ -86,7 +86,7 @@ fn new_keys_and_missed_ones() {
 }
 
 #[test]
-fn what_is_over_or_fails_at_once_tells_as_much_as_in_valkey() {
+fn expired_and_failed_writes_publish_the_events_of_valkey() {
     with_events("AEn", "__keyevent@0__:*", |server, listener| {
         let mut client = server.client();
         // A hash whose only field is expired when it is set is new, and deleted.
@@ -104,7 +104,7 @@ fn what_is_over_or_fails_at_once_tells_as_much_as_in_valkey() {
 }
 
 #[test]
-fn each_look_for_a_stream_that_is_missing_is_told() {
+fn every_lookup_of_a_missing_stream_is_an_event() {
     with_events("EAnm", "__keyevent@0__:*", |server, listener| {
         let mut client = server.client();
         client.text(&["XREAD", "STREAMS", "twice", "0"]);
@@ -120,7 +120,7 @@ fn each_look_for_a_stream_that_is_missing_is_told() {
 }
 
 #[test]
-fn what_a_write_reads_expires_before_what_becomes_of_it() {
+fn expired_sources_are_published_before_the_result() {
     with_events("EAm", "__keyevent@0__:*", |server, listener| {
         let mut client = server.client();
         client.text(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
@@ -140,7 +140,7 @@ fn what_a_write_reads_expires_before_what_becomes_of_it() {
             // An expired destination changes nothing.
             client.text(&["SET", "to", "x", "PX", "1"]);
             client.text(&["SET", "from", "v", "PX", "1"]);
-            client.wait_in_vain(Duration::from_millis(5));
+            client.expect_no_data(Duration::from_millis(5));
             assert_eq!(client.text(&request.split(' ').collect::<Vec<_>>()), "0", "{request}");
             let mut expected = vec![
                 "set to",
@@ -161,12 +161,12 @@ fn what_a_write_reads_expires_before_what_becomes_of_it() {
 }
 
 #[test]
-fn what_a_pipeline_finds_expired_is_told_of_in_its_order() {
+fn expiry_events_of_a_pipeline_keep_its_order() {
     with_events("Exm", "__keyevent@0__:*", |server, listener| {
         let mut client = server.client();
         client.text(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
         client.text(&["SET", "k", "v", "PX", "1"]);
-        client.wait_in_vain(Duration::from_millis(5));
+        client.expect_no_data(Duration::from_millis(5));
         client.send_raw(b"GET a\r\nGET k\r\nGET b\r\n");
         assert_next(
             listener,
@@ -183,7 +183,7 @@ fn by_event(event_and_key: &str) -> String {
 }
 
 #[test]
-fn keys_expire_by_themselves_and_when_they_are_asked_for() {
+fn keys_expire_actively_and_on_access() {
     with_events("Exm", "__keyevent@*", |server, listener| {
         let mut client = server.client();
         client.text(&["SELECT", "5"]);
@@ -212,7 +212,7 @@ fn evicted_keys() {
 }
 
 #[test]
-fn one_who_listens_to_its_own_changes_has_each_reply_before_its_events() {
+fn replies_precede_events_of_own_changes() {
     with_events("K$g", "nothing", |server, _| {
         let mut client = server.client();
         client.text(&["HELLO", "3"]);
@@ -226,7 +226,7 @@ fn one_who_listens_to_its_own_changes_has_each_reply_before_its_events() {
 }
 
 #[test]
-fn what_is_not_asked_for_is_not_published() {
+fn events_that_are_not_configured_are_not_published() {
     with_events("", "*", |server, listener| {
         let mut client = server.client();
         let publish_end = |client: &mut Client| client.text(&["PUBLISH", "end", ""]);

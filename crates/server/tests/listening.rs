@@ -25,7 +25,7 @@ fn next(client: &mut Client) -> Vec<String> {
 }
 
 #[test]
-fn every_listener_gets_each_message_once_and_in_its_publishers_order() {
+fn subscribers_get_each_message_once_in_publishing_order() {
     const LISTENERS: usize = 12;
     const PUBLISHERS: usize = 3;
     const MESSAGES: usize = 300;
@@ -67,7 +67,7 @@ fn every_listener_gets_each_message_once_and_in_its_publishers_order() {
 }
 
 #[test]
-fn as_many_are_counted_as_get_it_while_listeners_come_and_go_and_are_moved() {
+fn publish_counts_are_exact_while_subscribers_change() {
     on_each_backend(&["--io-threads", "3"], |server| {
         let stop = Arc::new(AtomicBool::new(false));
         let counted = Arc::new(AtomicU64::new(0));
@@ -124,7 +124,7 @@ fn as_many_are_counted_as_get_it_while_listeners_come_and_go_and_are_moved() {
 }
 
 #[test]
-fn a_listener_is_refused_what_only_ends_like_an_allowed_name() {
+fn subscriber_mode_compares_whole_command_names() {
     let server = Server::start(&[]);
     let mut listener = server.client();
     listener.text(&["SUBSCRIBE", "news"]);
@@ -138,7 +138,7 @@ fn a_listener_is_refused_what_only_ends_like_an_allowed_name() {
 }
 
 #[test]
-fn moved_listeners_miss_nothing() {
+fn moved_subscribers_miss_no_message() {
     on_each_backend(&["--io-threads", "1"], |server| {
         let mut listeners: Vec<Client> = (0..6).map(|_| server.client()).collect();
         for client in &mut listeners {
@@ -169,7 +169,7 @@ fn moved_listeners_miss_nothing() {
 }
 
 #[test]
-fn a_listener_that_publishes_has_the_answer_first_then_the_message_then_the_next_answer() {
+fn own_messages_follow_the_reply_of_their_publish() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let mut client = server.client();
         client.text(&["HELLO", "3"]);
@@ -185,7 +185,7 @@ fn a_listener_that_publishes_has_the_answer_first_then_the_message_then_the_next
 }
 
 #[test]
-fn who_is_killed_or_hangs_up_leaves_no_trace() {
+fn closed_subscribers_leave_no_subscriptions() {
     on_each_backend(&["--io-threads", "3"], |server| {
         let mut admin = server.client();
         let mut listeners: Vec<Client> = (0..4).map(|_| server.client()).collect();
@@ -210,7 +210,7 @@ fn who_is_killed_or_hangs_up_leaves_no_trace() {
 }
 
 #[test]
-fn who_is_killed_counts_no_more() {
+fn killed_subscribers_are_not_counted() {
     on_each_backend(&["--io-threads", "1"], |server| {
         let (mut admin, mut listener) = (server.client(), server.client());
         listener.text(&["SUBSCRIBE", "c"]);
@@ -220,7 +220,7 @@ fn who_is_killed_counts_no_more() {
 }
 
 #[test]
-fn a_slow_listener_is_dropped_by_its_own_limit_and_nobody_else_notices() {
+fn a_slow_subscriber_is_closed_without_affecting_others() {
     let options = ["--io-threads", "2", "--client-output-buffer-limit", "pubsub 4mb 0 0"];
     on_each_backend(&options, |server| {
         let (mut slow, mut quick, mut publisher) = (server.client(), server.client(), server.client());
@@ -261,7 +261,7 @@ fn much() -> String {
 }
 
 #[test]
-fn a_thread_that_is_behind_holds_up_those_only_who_send_to_it() {
+fn a_slow_worker_delays_only_its_publishers() {
     let server = Server::start(&["--io-threads", "2", "--enable-debug-command", "yes"]);
     let mut clients = beside_a_sleeping_thread(&server, |clients| {
         assert_eq!(clients[1].text(&["SUBSCRIBE", "news"]), "subscribe\nnews\n1");
@@ -273,12 +273,12 @@ fn a_thread_that_is_behind_holds_up_those_only_who_send_to_it() {
     assert_eq!(writer.text(&["SET", "key", "value"]), "OK");
     assert_eq!(writer.text(&["PUBLISH", "elsewhere", ""]), "0");
     // The thread is still in its turn, so senders to it wait.
-    publisher.wait_in_vain(Duration::from_millis(1));
+    publisher.expect_no_data(Duration::from_millis(1));
     assert_eq!(shown(&publisher.receive().unwrap()), "1");
 }
 
 #[test]
-fn who_writes_waits_for_those_who_listen_to_its_events() {
+fn writers_wait_for_slow_subscribers_of_their_events() {
     let options = ["--io-threads", "2", "--enable-debug-command", "yes", "--notify-keyspace-events", "Eg$"];
     let server = Server::start(&options);
     let mut clients = beside_a_sleeping_thread(&server, |clients| {
@@ -293,12 +293,12 @@ fn who_writes_waits_for_those_who_listen_to_its_events() {
     assert_eq!(writer.text(&["DEL", &keys[1]]), "1");
     writer.send(&["SET", "late", ""]);
     assert_eq!(other.text(&["SET", "key", "value"]), "OK");
-    writer.wait_in_vain(Duration::from_millis(1));
+    writer.expect_no_data(Duration::from_millis(1));
     assert_eq!(shown(&writer.receive().unwrap()), "OK");
 }
 
 #[test]
-fn who_is_monitored_waits_for_the_monitor() {
+fn monitored_clients_wait_for_a_slow_monitor() {
     let server = Server::start(&["--io-threads", "2", "--enable-debug-command", "yes"]);
     let mut clients = beside_a_sleeping_thread(&server, |clients| {
         assert_eq!(clients[1].text(&["MONITOR"]), "OK");
@@ -307,7 +307,7 @@ fn who_is_monitored_waits_for_the_monitor() {
     assert_eq!(writer.text(&["SET", "key", &much()]), "OK");
     assert_eq!(writer.text(&["SET", "key", &much()]), "OK");
     writer.send(&["GET", "none"]);
-    writer.wait_in_vain(Duration::from_millis(1));
+    writer.expect_no_data(Duration::from_millis(1));
     assert_eq!(shown(&writer.receive().unwrap()), "");
     assert!((0..20).any(|_| shown(&monitor.receive().unwrap()).contains("\"GET\" \"none\"")));
 }

@@ -1,4 +1,4 @@
-//! Loading of RDB files: the data of a file are those that were entered, while they are loaded clients learn so, and a
+//! Loading of RDB files: a loaded file has the stored data, clients get an error during the load, and a
 //! file that is not valid ends the server with the reason.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
@@ -20,7 +20,7 @@ fn loading_from<'a>(directory: &'a str, options: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Runs a server that can't start. Returns its log.
-fn start_in_vain(directory: &Directory, options: &[&str]) -> String {
+fn expect_failed_start(directory: &Directory, options: &[&str]) -> String {
     let (path, socket) = (directory.path(""), directory.path("socket"));
     let Output { status, stdout, .. } = Command::new(env!("CARGO_BIN_EXE_broadloom"))
         .args(["--port", "0", "--unixsocket", &socket, "--dir", &path])
@@ -69,7 +69,7 @@ fn enter_values(client: &mut Client) {
 }
 
 #[test]
-fn a_file_has_the_data_that_were_entered() {
+fn a_loaded_file_has_the_stored_data() {
     let directory = Directory::new("loading");
     let source = Server::start(&DEBUG);
     let mut client = source.client();
@@ -126,7 +126,7 @@ fn threads_share_a_large_file() {
 }
 
 #[test]
-fn clients_learn_that_the_server_loads() {
+fn clients_get_a_loading_error() {
     let directory = Directory::new("slow");
     directory.write("dump.rdb", large_file(20_000).finish());
     let path = directory.path("");
@@ -180,7 +180,7 @@ fn a_file_that_is_not_valid_ends_the_server() {
     let valid = large_file(50_000).finish();
     let check = |name: &str, bytes: &[u8], expected: &[&str]| {
         directory.write("dump.rdb", bytes);
-        let log = start_in_vain(&directory, &[]);
+        let log = expect_failed_start(&directory, &[]);
         for expected in expected.iter().chain(&["Fatal error loading the DB, check server logs. Exiting."]) {
             assert!(log.contains(expected), "{name}: no {expected} in {log}");
         }
@@ -217,25 +217,25 @@ fn every_damaged_byte_is_reported_or_harmless() {
     let valid = RdbFile::new(Version::V11).all_keys(&mut client).finish();
     for cut in (9..valid.len()).step_by(5) {
         directory.write("dump.rdb", &valid[..cut]);
-        assert!(start_in_vain(&directory, &[]).contains("Unexpected EOF"), "cut at {cut}");
+        assert!(expect_failed_start(&directory, &[]).contains("Unexpected EOF"), "cut at {cut}");
     }
     for place in (9..valid.len() - 8).step_by(7) {
         let mut damaged = valid.clone();
         damaged[place] ^= 0x41;
         directory.write("dump.rdb", &damaged);
-        let log = start_in_vain(&directory, &[]);
+        let log = expect_failed_start(&directory, &[]);
         assert!(log.contains("Fatal error loading the DB") && !log.contains("panicked"), "{place}: {log}");
     }
 }
 
 #[test]
-fn a_missing_file_is_an_empty_database_and_an_unreadable_one_is_an_error() {
+fn missing_files_are_empty_and_unreadable_ones_are_errors() {
     let directory = Directory::new("missing");
     let path = directory.path("");
     let server = Server::start(&loading_from(&path, &["--dbfilename", "missing.rdb"]));
     assert_eq!(server.client().text(&["DBSIZE"]), "0");
     std::fs::create_dir(directory.path("dump.rdb")).unwrap();
-    let log = start_in_vain(&directory, &[]);
+    let log = expect_failed_start(&directory, &[]);
     assert!(log.contains("Fatal error loading the DB"), "{log}");
 }
 
@@ -248,7 +248,7 @@ fn a_file_of_a_newer_version_is_loaded_if_that_is_allowed() {
     let end = bytes.len();
     bytes[end - 8..].fill(0);
     directory.write("dump.rdb", bytes);
-    assert!(start_in_vain(&directory, &[]).contains("Can't handle RDB format version 987"));
+    assert!(expect_failed_start(&directory, &[]).contains("Can't handle RDB format version 987"));
     let path = directory.path("");
     let server = Server::start(&loading_from(&path, &["--rdb-version-check", "relaxed"]));
     assert_eq!(server.client().text(&["DBSIZE"]), "10");

@@ -155,7 +155,7 @@ fn a_single_file_of_an_old_version_moves_into_the_directory() {
 }
 
 #[test]
-fn an_incomplete_end_is_cut_off_or_refused() {
+fn an_incomplete_end_is_truncated_or_refused() {
     let directory = Directory::new("aof-truncated");
     let server = server_in(&directory, &[]);
     let mut client = server.client();
@@ -191,7 +191,7 @@ fn an_incomplete_end_is_cut_off_or_refused() {
 }
 
 #[test]
-fn damage_is_refused_unless_it_is_a_short_end() {
+fn damage_is_refused_except_a_truncated_end() {
     let directory = Directory::new("aof-damaged");
     let server = server_in(&directory, &[]);
     let mut client = server.client();
@@ -204,7 +204,7 @@ fn damage_is_refused_unless_it_is_a_short_end() {
     assert_eq!(std::fs::read(directory.path(LAST)).unwrap(), valid);
     assert_eq!(client.text(&["GET", "a"]), "1");
     assert_eq!(client.text(&["CONFIG", "SET", "aof-load-corrupt-tail-max-size", "0"]), "OK");
-    // Whatever byte is damaged: the server goes on.
+    // With any damaged byte, the server continues.
     let whole = requests("SELECT 1\nRPUSH list 1 2 3\nMULTI\nINCR a\nEXEC");
     for place in 0..whole.len() {
         let mut damaged = whole.clone();
@@ -223,7 +223,7 @@ fn damage_is_refused_unless_it_is_a_short_end() {
 }
 
 #[test]
-fn requests_that_fail_are_logged_and_others_run() {
+fn failing_requests_are_logged_and_the_others_run() {
     let directory = Directory::new("aof-errors");
     with_increment(&directory, &requests("SET a x\nINCR a\nSET b 1\nSELECT 99\nBLPOP none 0\nSET c 1"));
     let options = ["--maxmemory", "1", "--maxmemory-policy", "noeviction", "--slowlog-log-slower-than", "0"];
@@ -239,7 +239,7 @@ fn requests_that_fail_are_logged_and_others_run() {
 }
 
 #[test]
-fn a_large_file_is_loaded_while_clients_learn_so() {
+fn clients_get_an_error_while_a_large_file_loads() {
     let directory = Directory::new("aof-large");
     let mut bytes = Vec::new();
     for number in 0..50_000 {

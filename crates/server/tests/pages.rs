@@ -13,7 +13,7 @@ fn huge_size(server: &Server) -> u64 {
 }
 
 #[test]
-fn entries_come_into_huge_pages_unless_these_are_turned_off() {
+fn entries_use_huge_pages_unless_disabled() {
     let modes = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     for turned_off in ["no", "yes"] {
         let options = ["--io-threads", "2", "--enable-debug-command", "yes", "--disable-thp", turned_off];

@@ -40,7 +40,7 @@ impl Threads {
 }
 
 #[test]
-fn what_runs_when_a_pause_begins_is_done_before_that_is_answered() {
+fn running_writes_end_before_the_reply_of_a_pause() {
     on_each_backend(OPTIONS, |server| {
         let mut threads = Threads::new(&server);
         threads.begin_slow_write();
@@ -56,7 +56,7 @@ fn what_runs_when_a_pause_begins_is_done_before_that_is_answered() {
 }
 
 #[test]
-fn a_write_that_waits_for_a_latch_waits_for_the_end_of_the_pause_as_well() {
+fn parked_writes_wait_for_the_end_of_a_pause() {
     on_each_backend(OPTIONS, |server| {
         let mut threads = Threads::new(&server);
         threads.begin_slow_write();
@@ -90,7 +90,7 @@ fn a_pause_within_a_transaction_is_a_barrier_too() {
 }
 
 #[test]
-fn whoever_hangs_up_behind_a_pause_is_answered() {
+fn half_closed_clients_get_the_reply_of_a_pause() {
     on_each_backend(OPTIONS, |server| {
         let mut threads = Threads::new(&server);
         threads.begin_slow_write();

@@ -61,7 +61,7 @@ struct Dump {
 fn read_dump(path: &Path) -> Dump {
     let bytes = std::fs::read(path).expect("a dump");
     let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-    let home = AllocContext { heap: &heap, hasher: &hasher };
+    let alloc = AllocContext { heap: &heap, hasher: &hasher };
     let collection = CollectionLimits { entry_count_max: 128, value_size_max: 64 };
     let limits = Limits {
         list: ListLimits::of_directive(-2),
@@ -70,7 +70,7 @@ fn read_dump(path: &Path) -> Dump {
         sorted_set: SortedSetLimits { entry_count_max: 128, value_size_max: 64 },
         stream: NodeLimits { entry_count_max: 100, size_max: 4096 },
     };
-    let context = DecodeContext { home, limits, drop_fields_before: None };
+    let context = DecodeContext { alloc, limits, drop_fields_before: None };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (mut cutter, mut rest, mut dump) = (Cutter::new(true), &bytes[..], Dump::default());
     loop {
@@ -110,7 +110,7 @@ fn read_dump(path: &Path) -> Dump {
                     }
                     other => panic!("not made here: {other:?}"),
                 };
-                assert!(is_new, "a key is there twice");
+                assert!(is_new, "a key occurs twice");
             }
             _ => {}
         }
@@ -131,7 +131,7 @@ fn wait_until_saved(server: &Server, client: &mut Client) {
 }
 
 #[test]
-fn a_save_has_all_keys_and_leaves_nothing_else() {
+fn a_save_has_all_keys_and_leaves_no_other_files() {
     let directory = Directory::new("all");
     let (server, mut client) = start(&directory, &[]);
     let before: i64 = client.text(&["LASTSAVE"]).parse().unwrap();
@@ -306,7 +306,7 @@ fn large_collections_are_saved_in_portions_as_they_were_at_the_cut() {
 }
 
 #[test]
-fn flushed_and_swapped_databases_are_saved_as_they_were() {
+fn flushed_and_swapped_databases_are_saved_as_at_the_cut() {
     let directory = Directory::new("flush");
     let (server, mut client) = start(&directory, &["--rdb-key-save-delay", "300"]);
     for number in 0..1000 {
@@ -456,7 +456,7 @@ fn save_points_save() {
 }
 
 #[test]
-fn a_shutdown_saves_what_was_acknowledged() {
+fn a_shutdown_saves_acknowledged_writes() {
     for how in ["SAVE", "NOSAVE", "SIGTERM", "SIGTERM under load"] {
         let directory = Directory::new("shutdown");
         let (mut server, mut client) = start(&directory, &["--rdb-key-save-delay", "20"]);

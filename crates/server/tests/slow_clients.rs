@@ -19,7 +19,7 @@ fn number(server: &Server, client: &mut Client, field: &str) -> usize {
 const LARGE_SIZE: usize = 10_000_000;
 
 #[test]
-fn large_values_are_lent_to_those_who_pull_them() {
+fn replies_share_large_values() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let mut admin = server.client();
         let value = "v".repeat(LARGE_SIZE);
@@ -51,7 +51,7 @@ fn large_values_are_lent_to_those_who_pull_them() {
 }
 
 #[test]
-fn a_reply_can_be_made_to_count_as_a_block_of_output() {
+fn replies_can_count_as_whole_output_blocks() {
     on_each_backend(&["--requirepass", "secret", "--enable-debug-command", "yes"], |server| {
         let mut admin = server.client();
         assert_eq!(admin.text(&["AUTH", "secret"]), "OK");
@@ -103,7 +103,7 @@ fn the_size_of_a_reply_buffer_follows_the_replies() {
 }
 
 #[test]
-fn large_values_have_their_place_among_the_replies() {
+fn large_values_keep_the_reply_order() {
     on_each_backend(
         &["--io-threads", "1", "--min-string-size-avoid-copy-reply-threaded", "2000"],
         |server| {
@@ -137,7 +137,7 @@ fn large_values_have_their_place_among_the_replies() {
 }
 
 #[test]
-fn who_sends_byte_by_byte_is_answered_when_all_is_there() {
+fn requests_sent_byte_by_byte_are_served() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let mut slow: Vec<Client> = (0..20).map(|_| server.client()).collect();
         let mut quick = server.client();
@@ -158,7 +158,7 @@ fn who_sends_byte_by_byte_is_answered_when_all_is_there() {
 }
 
 #[test]
-fn who_queues_more_than_a_query_may_be_long_is_closed() {
+fn a_transaction_above_the_query_limit_closes_its_client() {
     on_each_backend(&["--io-threads", "2", "--client-query-buffer-limit", "1mb"], |server| {
         let mut client = server.client();
         client.text(&["MULTI"]);
@@ -174,7 +174,7 @@ fn who_queues_more_than_a_query_may_be_long_is_closed() {
 }
 
 #[test]
-fn whole_arguments_of_a_request_count_no_more_for_the_limit_of_a_query() {
+fn complete_arguments_do_not_count_as_query_buffer() {
     on_each_backend(&["--io-threads", "2", "--client-query-buffer-limit", "1mb"], |server| {
         let argument = format!("$200000\r\n{}\r\n", "v".repeat(200_000));
         let mut client = server.client();
@@ -195,7 +195,7 @@ fn whole_arguments_of_a_request_count_no_more_for_the_limit_of_a_query() {
 }
 
 #[test]
-fn who_will_send_no_more_gets_what_it_asked_for() {
+fn half_closed_clients_get_all_replies() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let mut admin = server.client();
         let value = "v".repeat(LARGE_SIZE);
@@ -216,7 +216,7 @@ fn who_will_send_no_more_gets_what_it_asked_for() {
 }
 
 #[test]
-fn a_storm_of_connections_over_the_limit_is_refused_and_passes() {
+fn connection_storms_above_the_limit_are_refused() {
     on_each_backend(&["--io-threads", "2", "--maxclients", "10"], |server| {
         let mut kept: Vec<Client> = (0..10).map(|_| server.client()).collect();
         kept.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
@@ -237,7 +237,7 @@ fn a_storm_of_connections_over_the_limit_is_refused_and_passes() {
 }
 
 #[test]
-fn who_sends_too_much_gets_the_answers_to_what_came_before() {
+fn oversized_queries_close_after_earlier_replies() {
     on_each_backend(&["--io-threads", "1", "--client-query-buffer-limit", "1mb"], |server| {
         let mut greedy = server.client();
         greedy.send_raw_if_open(
@@ -253,7 +253,7 @@ fn who_sends_too_much_gets_the_answers_to_what_came_before() {
 }
 
 #[test]
-fn a_stranger_may_send_a_pipeline_but_not_leave_much_unread() {
+fn unauthenticated_clients_may_leave_little_unread() {
     on_each_backend(&["--io-threads", "1", "--requirepass", "secret"], |server| {
         let mut unauthenticated = server.client();
         unauthenticated.send_raw("PING\r\n".repeat(480).as_bytes());
@@ -336,7 +336,7 @@ fn long_replies_are_whole() {
 }
 
 #[test]
-fn between_the_long_transactions_of_a_pipeline_others_are_served() {
+fn other_clients_are_served_between_long_transactions() {
     const TRANSACTION_COUNT: usize = 20;
     on_each_backend(&["--io-threads", "1", "--enable-debug-command", "yes"], |server| {
         let (mut long, mut other) = (server.client(), server.client());
@@ -350,7 +350,7 @@ fn between_the_long_transactions_of_a_pipeline_others_are_served() {
 }
 
 #[test]
-fn what_is_sent_of_a_long_reply_takes_no_more_memory() {
+fn sent_chunks_of_a_long_reply_are_freed() {
     on_each_backend(&["--io-threads", "1"], |server| {
         let mut admin = server.client();
         let text = "x".repeat(1000);
@@ -367,7 +367,7 @@ fn what_is_sent_of_a_long_reply_takes_no_more_memory() {
 }
 
 #[test]
-fn the_more_slow_readers_take_together_the_less_each_may_leave_unread() {
+fn output_limits_shrink_with_the_total_pending_output() {
     const SIZE: usize = 32 << 10;
     const REQUESTS: usize = 1000;
     on_each_backend(&["--io-threads", "1", "--maxmemory", "64mb"], |server| {

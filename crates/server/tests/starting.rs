@@ -14,22 +14,22 @@ use support::directory::Directory;
 use support::{PATIENCE, Server, run, wait_for};
 
 #[test]
-fn systemd_is_told_when_the_server_is_ready_and_when_it_ends() {
+fn systemd_is_notified_of_start_and_end() {
     let directory = Directory::new("systemd");
     let path = directory.path("notify");
     let systemd = UnixDatagram::bind(&path).unwrap();
     systemd.set_read_timeout(Some(PATIENCE)).unwrap();
-    let hear = || {
+    let next_notice = || {
         let mut bytes = [0; 256];
         let size = systemd.recv(&mut bytes).unwrap();
         String::from_utf8(bytes[..size].to_vec()).unwrap()
     };
     let mut server = Server::start_in(&[("NOTIFY_SOCKET", &path)], &["--supervised", "auto"]);
-    assert!(hear().starts_with("STATUS="));
-    assert!(hear().ends_with("READY=1\n"));
+    assert!(next_notice().starts_with("STATUS="));
+    assert!(next_notice().ends_with("READY=1\n"));
     assert_eq!(server.info(&mut server.client(), "process_supervised"), "systemd");
     server.signal("TERM");
-    assert_eq!(hear(), "STOPPING=1\n");
+    assert_eq!(next_notice(), "STOPPING=1\n");
     assert!(server.wait());
 }
 
@@ -78,7 +78,7 @@ fn the_log_can_be_json() {
 }
 
 #[test]
-fn a_server_that_relies_on_what_there_is_not_does_not_start() {
+fn unsupported_directives_refuse_to_start() {
     for (input, words) in [
         ("user alice on >pw ~* +@all nonsense\n", "Error in user declaration 'nonsense': Syntax error"),
         ("aclfile users.acl\nuser alice on >pw\n", "define either an ACL file or declare users"),
@@ -96,7 +96,7 @@ fn a_server_that_relies_on_what_there_is_not_does_not_start() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_holds_nobody_up() {
+fn an_unread_log_pipe_does_not_block_the_server() {
     let directory = Directory::new("unread");
     let path = directory.path("socket");
     let mut child = Command::new(env!("CARGO_BIN_EXE_broadloom"))
@@ -121,7 +121,7 @@ fn a_log_that_nobody_reads_holds_nobody_up() {
 }
 
 #[test]
-fn there_are_as_many_databases_as_select_can_reach() {
+fn select_reaches_every_database() {
     let server = Server::start(&["--databases", "65536"]);
     let mut client = server.client();
     assert_eq!(client.text(&["SELECT", "65535"]), "OK");
@@ -147,7 +147,7 @@ fn the_title_may_be_longer_than_the_arguments() {
 }
 
 #[test]
-fn the_mode_has_the_name_that_the_caller_knows() {
+fn the_mode_field_matches_the_emulated_product() {
     let directory = Directory::new("mode");
     let path = directory.path("valkey-server");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_broadloom"), &path).unwrap();
@@ -164,7 +164,7 @@ fn the_mode_has_the_name_that_the_caller_knows() {
 }
 
 #[test]
-fn what_is_no_server_is_refused_or_answered() {
+fn unsupported_program_modes_are_refused() {
     let (text, succeeded) = run(&["--sentinel"], "");
     assert!(!succeeded && text.contains("--sentinel is not offered"), "{text}");
     let (text, succeeded) = run(&["--logfile", "/no/such/folder/x.log"], "");
@@ -214,7 +214,7 @@ fn append_only_files_are_checked_and_repaired() {
 }
 
 #[test]
-fn standard_input_may_include_what_matches_a_pattern() {
+fn standard_input_may_include_files_by_pattern() {
     let directory = Directory::new("include");
     std::fs::write(directory.path("a.conf"), "hz 20\nmaxmemory 5mb\n").unwrap();
     std::fs::write(directory.path("b.conf"), "hz 33\n").unwrap();

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use support::{Server, on_each_backend, wait_for};
 
 #[test]
-fn the_number_of_threads_changes_under_load_and_drops_nobody() {
+fn changing_the_thread_count_drops_no_connection() {
     on_each_backend(&["--io-threads", "1"], |server| {
         let stop = Arc::new(AtomicBool::new(false));
         let workers: Vec<_> = (0..8)
@@ -39,7 +39,7 @@ fn the_number_of_threads_changes_under_load_and_drops_nobody() {
 }
 
 #[test]
-fn threads_that_outnumber_their_cpus_leave_them_to_each_other() {
+fn surplus_threads_use_batch_scheduling() {
     const NORMAL: u32 = 0;
     const BATCH: u32 = 3;
     on_each_backend(&["--io-threads", "2", "--server-cpulist", "0"], |server| {
@@ -53,7 +53,7 @@ fn threads_that_outnumber_their_cpus_leave_them_to_each_other() {
 }
 
 #[test]
-fn a_bound_thread_knows_how_many_cpus_there_are() {
+fn automatic_thread_count_ignores_thread_affinity() {
     let count = std::thread::available_parallelism().unwrap().get();
     let server = Server::start(&["--io-threads", "1", "--server-thread-affinity", "yes"]);
     let mut admin = server.client();

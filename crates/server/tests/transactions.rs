@@ -78,7 +78,7 @@ fn replies(server: &Server, is_in_one_piece: bool) -> (Vec<String>, Vec<String>)
 }
 
 #[test]
-fn what_comes_in_one_piece_is_as_what_comes_bit_by_bit() {
+fn whole_and_split_requests_get_equal_replies() {
     let server = Server::start(&["--io-threads", "1", "--enable-debug-command", "yes"]);
     let (expected, expected_counts) = replies(&server, false);
     let (found, counts) = replies(&server, true);
@@ -90,7 +90,7 @@ fn what_comes_in_one_piece_is_as_what_comes_bit_by_bit() {
 }
 
 #[test]
-fn who_waits_is_served_after_the_whole_of_it() {
+fn blocked_clients_are_served_after_the_whole_transaction() {
     let server = Server::start(&["--io-threads", "1"]);
     let (mut admin, mut client) = (server.client(), server.client());
     client.send(&["BLPOP", "q", "0"]);
@@ -105,7 +105,7 @@ fn who_waits_is_served_after_the_whole_of_it() {
 }
 
 #[test]
-fn what_another_connection_changes_is_noticed() {
+fn changes_of_watched_keys_abort_the_transaction() {
     let server = Server::start(&["--io-threads", "2"]);
     let (mut client, mut other) = (server.client(), server.client());
     let transaction = b"*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n*1\r\n$4\r\nEXEC\r\n";

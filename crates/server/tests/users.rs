@@ -56,7 +56,7 @@ fn a_change_reaches_running_connections_of_all_threads() {
 }
 
 #[test]
-fn denied_requests_in_a_pipeline_change_nothing_and_keep_the_order() {
+fn denied_requests_in_a_pipeline_keep_data_and_order() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let mut admin = server.client();
         set_user(&mut admin, "alice on nopass ~a* +@all -incr db=0");
@@ -158,7 +158,7 @@ fn queued_commands_are_checked_again() {
         set_user(&mut admin, "alice db=0");
         assert_eq!(alice.text(&["GET", "a"]), "NOPERM No permissions to access database");
         assert_eq!(alice.text(&["EXEC"]), "EXECABORT Transaction discarded because of previous errors.");
-        // Permissions that a transaction takes away are gone for its next command.
+        // Permissions removed by a transaction are missing for its next command.
         admin.send_raw(
             b"MULTI\r\nACL SETUSER default -get\r\nGET a\r\nACL SETUSER default +get\r\nGET a\r\nEXEC\r\n",
         );
@@ -170,7 +170,7 @@ fn queued_commands_are_checked_again() {
 }
 
 #[test]
-fn a_waiter_is_checked_again_when_it_is_served() {
+fn permissions_are_rechecked_when_a_waiter_is_served() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let mut admin = server.client();
         set_user(&mut admin, "alice on nopass ~list +blpop");
@@ -261,7 +261,7 @@ fn users_are_loaded_from_their_file_and_saved_there() {
          ACL errors detected, no change to the previously active ACL rules was performed"
     );
     assert_eq!(clients[0].text(&["SET", "key", "x"]), "OK");
-    // Connections of users that are still there go on with their new permissions; the others are closed.
+    // Connections of remaining users continue with their new permissions; the others are closed.
     std::fs::write(&file, "user alice on nopass ~* +get\n").unwrap();
     let mut carol = server.client();
     assert_eq!(carol.text(&["AUTH", "carol", ""]), "OK");
@@ -307,12 +307,12 @@ fn users_of_the_configuration_are_rewritten() {
 }
 
 #[test]
-fn a_default_user_that_is_off_needs_another_one() {
+fn a_disabled_default_user_requires_auth() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let (mut admin, mut before) = (server.client(), server.client());
         set_user(&mut admin, "alice on nopass ~* +@all");
         set_user(&mut admin, "default off");
-        // A connection remains what it is.
+        // An existing connection keeps its user.
         assert_eq!(before.text(&["PING"]), "PONG");
         let mut after = server.client();
         assert_eq!(after.text(&["PING"]), "NOAUTH Authentication required.");

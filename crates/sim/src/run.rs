@@ -105,7 +105,7 @@ fn serve_and_load(world: &Arc<World>) {
         assert!(round < 100, "{left} bytes are left at the end");
         simulation::sleep_us(50_000);
     }
-    admin.send(&[vec!["SHUTDOWN".to_owned(), "NOSAVE".to_owned()]]).expect("the server is there");
+    admin.send(&[vec!["SHUTDOWN".to_owned(), "NOSAVE".to_owned()]]).expect("the server is running");
     assert!(admin.receive().is_err(), "SHUTDOWN has no reply");
     drop(admin);
     server.wait();

@@ -49,8 +49,8 @@ impl DurableLsn {
 
     /// Requests a wake-up of `thread` by the next advance. Returns the present end: bytes below it need no
     /// waiting. A wake-up may come nevertheless.
-    #[must_use = "what is durable already needs no wake-up, and may get none"]
-    pub fn ask(&self, thread: usize) -> Lsn {
+    #[must_use = "a durable LSN needs no wake-up, and may get none"]
+    pub fn request_wake(&self, thread: usize) -> Lsn {
         self.waiting[thread].store(1, Ordering::Relaxed);
         // Pairs with the fence in `advance`.
         fence(Ordering::SeqCst);
@@ -65,7 +65,7 @@ impl DurableLsn {
             return self.lsn.store(end.0, Ordering::Release);
         }
         self.lsn.store(end.0, Ordering::Release);
-        // Pairs with the fence in `ask`.
+        // Pairs with the fence in `request_wake`.
         fence(Ordering::SeqCst);
         self.wake(&mut wake);
     }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_advance_wakes_those_who_asked_since_the_last_one() {
+    fn an_advance_wakes_threads_waiting_since_the_last_one() {
         let durable = DurableLsn::new(Lsn(5), 3);
         let advance = |end| {
             let mut woken = Vec::new();
@@ -100,7 +100,7 @@ mod tests {
             woken
         };
         assert_eq!(advance(6), []);
-        assert_eq!((durable.ask(2), durable.ask(0)), (Lsn(6), Lsn(6)));
+        assert_eq!((durable.request_wake(2), durable.request_wake(0)), (Lsn(6), Lsn(6)));
         assert_eq!(advance(9), [0, 2]);
         assert_eq!((advance(10), durable.end()), (vec![], Lsn(10)));
     }

@@ -10,12 +10,12 @@
 //! 1. The epoch only grows, and is at least `FIRST_EPOCH`.
 //! 2. A batch's epoch is not before the epoch in which its garbage was unlinked, and the epoch was advanced
 //!    after that.
-//! 3. A seat holds an epoch that the participant has seen while it held no pointers. A participant that has
+//! 3. A place holds an epoch that the participant has seen while it held no pointers. A participant that has
 //!    seen a later epoch than a batch's can't reach its garbage: advancing the epoch (Release) came after
 //!    unlinking, and seeing it is an Acquire.
 //! 4. A participant that comes online either is seen by the collector, or sees the memory as it is after the
 //!    unlinking of the collector's garbage. This takes a fence on each side: between announcing and reading,
-//!    and between unlinking and reading the seats.
+//!    and between unlinking and reading the places.
 //!
 //! Cost: `quiescent` is a load, and a store if the epoch has advanced. `collect` is a load if there is no garbage.
 
@@ -25,9 +25,9 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 
-/// A seat without a participant.
+/// A place without a participant.
 const VACANT: u64 = 0;
-/// A seat whose participant holds no pointers until it is online again.
+/// A place whose participant holds no pointers until it is online again.
 const OFFLINE: u64 = 1;
 const FIRST_EPOCH: u64 = 2;
 
@@ -35,9 +35,9 @@ const FIRST_EPOCH: u64 = 2;
 pub struct Domain<G> {
     epoch: Padded<AtomicU64>,
     /// [`VACANT`], [`OFFLINE`], or the last epoch that the participant has seen.
-    seats: Box<[Padded<AtomicU64>]>,
-    /// One more than the highest index of a seat that was ever taken.
-    seat_used_count: AtomicUsize,
+    places: Box<[Padded<AtomicU64>]>,
+    /// One more than the highest index of a place that was ever taken.
+    place_used_count: AtomicUsize,
     /// The number of retired pieces, readable without the lock.
     garbage_count: AtomicUsize,
     limbo: Mutex<Limbo<G>>,
@@ -60,30 +60,30 @@ impl<G: Send> Domain<G> {
     /// participants.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_seats(base::limits::WRITER_COUNT_MAX)
+        Self::with_places(base::limits::WRITER_COUNT_MAX)
     }
 
-    /// Creates a domain without garbage, for at most `seat_count` participants.
+    /// Creates a domain without garbage, for at most `place_count` participants.
     #[must_use]
-    pub fn with_seats(seat_count: usize) -> Self {
+    pub fn with_places(place_count: usize) -> Self {
         Domain {
             epoch: Padded(AtomicU64::new(FIRST_EPOCH)),
-            seats: (0..seat_count).map(|_| Padded(AtomicU64::new(VACANT))).collect(),
-            seat_used_count: AtomicUsize::new(0),
+            places: (0..place_count).map(|_| Padded(AtomicU64::new(VACANT))).collect(),
+            place_used_count: AtomicUsize::new(0),
             garbage_count: AtomicUsize::new(0),
             limbo: Mutex::new(Limbo { fresh: Vec::new(), batches: VecDeque::new() }),
         }
     }
 
-    /// Registers a participant, which is online; `None` if all seats are taken.
+    /// Registers a participant, which is online; `None` if all places are taken.
     #[must_use]
     pub fn register(&self) -> Option<Participant<'_, G>> {
-        for (index, seat) in self.seats.iter().enumerate() {
-            // Acquire pairs with the Release in `drop`: the seat's previous owner finished its reads before.
-            if seat.compare_exchange(VACANT, OFFLINE, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                // Precedes the fence in `online`, so that the collector sees it if it must see the seat.
-                self.seat_used_count.fetch_max(index + 1, Ordering::Relaxed);
-                let participant = Participant { domain: self, seat, announced: Cell::new(OFFLINE) };
+        for (index, place) in self.places.iter().enumerate() {
+            // Acquire pairs with the Release in `drop`: the place's previous owner finished its reads before.
+            if place.compare_exchange(VACANT, OFFLINE, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                // Precedes the fence in `online`, so that the collector sees it if it must see the place.
+                self.place_used_count.fetch_max(index + 1, Ordering::Relaxed);
+                let participant = Participant { domain: self, place, announced: Cell::new(OFFLINE) };
                 participant.online();
                 return Some(participant);
             }
@@ -114,7 +114,7 @@ impl<G: Send> Domain<G> {
     /// Moves the garbage that no participant can reach any more to `out`, oldest first.
     ///
     /// Garbage is returned by the second collection after it was retired at the earliest, if all participants
-    /// were quiescent in between. Does nothing while another thread collects. O(seats ever used).
+    /// were quiescent in between. Does nothing while another thread collects. O(places ever used).
     pub fn collect(&self, out: &mut Vec<G>) {
         if self.garbage_count() == 0 {
             return;
@@ -143,7 +143,7 @@ impl<G: Send> Domain<G> {
         self.epoch.fetch_add(1, Ordering::AcqRel)
     }
 
-    /// Whether all online participants have been quiescent since this epoch ended. O(seats ever used).
+    /// Whether all online participants have been quiescent since this epoch ended. O(places ever used).
     #[must_use]
     pub fn has_passed(&self, epoch: u64) -> bool {
         epoch < self.oldest_seen_epoch()
@@ -153,22 +153,22 @@ impl<G: Send> Domain<G> {
     fn oldest_seen_epoch(&self) -> u64 {
         // Pairs with the fence in `online`.
         fence(Ordering::SeqCst);
-        let used_count = self.seat_used_count.load(Ordering::Relaxed);
-        self.seats[..used_count]
+        let used_count = self.place_used_count.load(Ordering::Relaxed);
+        self.places[..used_count]
             .iter()
-            // Acquire pairs with the Release of the seat's store: the participant's reads precede the freeing.
-            .map(|seat| seat.load(Ordering::Acquire))
+            // Acquire pairs with the Release of the place's store: the participant's reads precede the freeing.
+            .map(|place| place.load(Ordering::Acquire))
             .filter(|&seen| seen >= FIRST_EPOCH)
             .min()
             .unwrap_or(u64::MAX)
     }
 }
 
-/// A thread that may read the domain's memory. Dropping it vacates the seat.
+/// A thread that may read the domain's memory. Dropping it vacates the place.
 pub struct Participant<'d, G> {
     domain: &'d Domain<G>,
-    seat: &'d AtomicU64,
-    /// The value of the seat. A `Cell`, so that two threads can't share a participant.
+    place: &'d AtomicU64,
+    /// The value of the place. A `Cell`, so that two threads can't share a participant.
     announced: Cell<u64>,
 }
 
@@ -206,7 +206,7 @@ impl<'d, G> Participant<'d, G> {
     #[inline]
     fn announce(&self, state: u64) {
         // Release pairs with the Acquire in `oldest_seen_epoch`: all earlier reads of this thread precede it.
-        self.seat.store(state, Ordering::Release);
+        self.place.store(state, Ordering::Release);
         self.announced.set(state);
     }
 }
@@ -246,8 +246,8 @@ mod tests {
     }
 
     #[test]
-    fn garbage_without_participants_comes_at_once() {
-        let domain = Domain::with_seats(2);
+    fn garbage_without_participants_is_collected_immediately() {
+        let domain = Domain::with_places(2);
         domain.retire(1);
         domain.retire(2);
         assert_eq!(domain.garbage_count(), 2);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn sleepers_hold_nothing_back() {
+    fn offline_participants_delay_no_garbage() {
         let domain = Domain::new();
         let participant = domain.register().unwrap();
         participant.offline();
@@ -313,8 +313,8 @@ mod tests {
     }
 
     #[test]
-    fn seats_are_limited_and_reused() {
-        let domain = Domain::<u32>::with_seats(1);
+    fn participant_places_are_limited_and_reused() {
+        let domain = Domain::<u32>::with_places(1);
         let participant = domain.register().unwrap();
         assert!(domain.register().is_none());
         drop(participant);

@@ -154,7 +154,7 @@ impl<M: Send> Mailbox<M> {
             .is_ok()
     }
 
-    /// Marks the owner as awake. The owner calls it after a sleep, whatever the reason for waking.
+    /// Marks the owner as awake. The owner calls it after every sleep.
     pub fn awake(&self) {
         if self.inbox.youngest.load(Ordering::Relaxed) == sleeping() {
             // Fails if a message has arrived since, which also ended the sleep.
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn asks_for_one_wake_up_a_sleep() {
+    fn one_wake_up_is_requested_per_sleep() {
         let mailbox = Mailbox::new();
         assert!(mailbox.prepare_sleep());
         assert_eq!(mailbox.post(1), Ok(true));
@@ -279,7 +279,7 @@ mod tests {
     fn refuses_messages_once_closed() {
         let mailbox = Mailbox::new();
         assert_eq!(mailbox.post(1), Ok(false));
-        assert!(!mailbox.close(), "there is mail");
+        assert!(!mailbox.close(), "mail is unread");
         let mut messages = Vec::new();
         mailbox.drain(&mut messages);
         assert!(mailbox.close());
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_what_was_not_drained() {
+    fn undrained_messages_are_dropped() {
         let witness = Arc::new(());
         let mailbox = Mailbox::new();
         let _ = mailbox.post(Arc::clone(&witness));

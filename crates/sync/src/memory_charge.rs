@@ -3,7 +3,7 @@
 use crate::shim::{AtomicU64, Ordering};
 
 /// The value of a released charge.
-const GIVEN_UP: u64 = u64::MAX;
+const RELEASED: u64 = u64::MAX;
 
 /// A number that its owner sets and any thread may read. Any thread may remove it from the sum, permanently.
 ///
@@ -34,12 +34,12 @@ impl MemoryCharge {
     #[inline]
     #[must_use]
     pub fn set(&self, amount: u64) -> u64 {
-        debug_assert_ne!(amount, GIVEN_UP);
+        debug_assert_ne!(amount, RELEASED);
         let before = self.0.load(Ordering::Relaxed);
-        if before == amount || before == GIVEN_UP {
+        if before == amount || before == RELEASED {
             return 0;
         }
-        // Only a release can intervene; then there is nothing left to set.
+        // Only a release can intervene; then no value is set.
         match self.0.compare_exchange(before, amount, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => amount.wrapping_sub(before),
             Err(_) => 0,
@@ -48,9 +48,9 @@ impl MemoryCharge {
 
     /// Removes the charge from the sum permanently. Returns its value to the first caller, and 0 to later ones.
     pub fn release(&self) -> u64 {
-        // Pairs with the load in `is_given_up`.
-        match self.0.swap(GIVEN_UP, Ordering::AcqRel) {
-            GIVEN_UP => 0,
+        // Pairs with the load in `is_released`.
+        match self.0.swap(RELEASED, Ordering::AcqRel) {
+            RELEASED => 0,
             amount => amount,
         }
     }
@@ -58,8 +58,8 @@ impl MemoryCharge {
     /// Whether the charge was released.
     #[inline]
     #[must_use]
-    pub fn is_given_up(&self) -> bool {
-        self.0.load(Ordering::Acquire) == GIVEN_UP
+    pub fn is_released(&self) -> bool {
+        self.0.load(Ordering::Acquire) == RELEASED
     }
 
     /// The current value; 0 once released.
@@ -67,7 +67,7 @@ impl MemoryCharge {
     #[must_use]
     pub fn value(&self) -> u64 {
         match self.0.load(Ordering::Relaxed) {
-            GIVEN_UP => 0,
+            RELEASED => 0,
             amount => amount,
         }
     }
@@ -83,9 +83,9 @@ mod tests {
         let grown = [memory_charge.set(7), memory_charge.set(7), memory_charge.set(3)];
         assert_eq!(grown.into_iter().fold(0, u64::wrapping_add), 3);
         assert_eq!(memory_charge.value(), 3);
-        assert!(!memory_charge.is_given_up());
+        assert!(!memory_charge.is_released());
         assert_eq!(memory_charge.release(), 3);
         assert_eq!([memory_charge.release(), memory_charge.set(9), memory_charge.value()], [0, 0, 0]);
-        assert!(memory_charge.is_given_up());
+        assert!(memory_charge.is_released());
     }
 }

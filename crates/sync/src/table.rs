@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_share_and_writers_are_alone() {
+    fn readers_share_and_writers_exclude() {
         let (table, _) = table();
         let first = table.try_read(1).unwrap();
         let second = table.try_read_now(1).unwrap();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn parking_acquires_what_is_free() {
+    fn parking_acquires_a_free_latch() {
         let (table, _) = table();
         let Parked::Acquired(mut guard) = table.park(1, Mode::Write, 9) else { panic!() };
         *guard.as_mut().unwrap() = 8;
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn release_calls_all_leading_readers_or_one_writer() {
+    fn release_wakes_all_leading_readers_or_one_writer() {
         let (table, calls) = table();
         let writer = table.try_write(1).unwrap();
         for (token, mode) in [Mode::Read, Mode::Read, Mode::Write, Mode::Read].into_iter().enumerate() {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn newcomers_keep_out_while_a_waiter_is_due_among_readers() {
+    fn newcomers_are_excluded_during_a_pending_handover() {
         let (table, calls) = table();
         let reader = table.try_read(1).unwrap();
         park(&table, Mode::Write, 1);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_join_readers_past_a_writer_only_so_often() {
+    fn readers_overtake_a_waiting_writer_boundedly() {
         let (table, calls) = table();
         let mut readers = vec![table.try_read(1).unwrap()];
         park(&table, Mode::Write, 1);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn cancelled_waiters_pass_their_turn_on() {
+    fn cancelled_waiters_wake_the_next_waiter() {
         let (table, calls) = table();
         // Woken, not yet claimed.
         let writer = table.try_write(1).unwrap();

@@ -4,11 +4,11 @@
 //! | from | to | by |
 //! |---|---|---|
 //! | waiting | being served | [`Wait::try_serve`] |
-//! | being served, asked to end | over | [`Wait::served`] |
+//! | being served, end requested | over | [`Wait::served`] |
 //! | being served | waiting | [`Wait::put_back`]: the write did not satisfy it |
-//! | asked to end | over | [`Wait::put_back`], which returns `Ended`: the server notifies the owner |
+//! | end requested | over | [`Wait::put_back`], which returns `Ended`: the server notifies the owner |
 //! | waiting | over | [`Wait::try_end`] |
-//! | being served | asked to end | [`Wait::end_or_ask`] |
+//! | being served | end requested | [`Wait::end_or_request`] |
 //!
 //! Invariants: "over" is final. Between `try_serve` and `served` or `put_back` only one thread, the server,
 //! serves the wait.
@@ -17,7 +17,7 @@ use crate::shim::{AtomicU32, Ordering};
 
 const WAITING: u32 = 0;
 const BEING_SERVED: u32 = 1;
-const ASKED_TO_END: u32 = 2;
+const END_REQUESTED: u32 = 2;
 const OVER: u32 = 3;
 
 /// The state of one blocked client's wait.
@@ -36,7 +36,7 @@ pub enum TryServe {
     Over,
 }
 
-/// Outcome of [`Wait::end_or_ask`].
+/// Outcome of [`Wait::end_or_request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum End {
@@ -44,7 +44,7 @@ pub enum End {
     Ended,
     /// The wait is being served. Either that ends it, or `put_back` returns `Ended` and the server notifies the
     /// owner.
-    Asked,
+    Requested,
     /// The wait was already over.
     WasOver,
 }
@@ -79,7 +79,7 @@ impl Wait {
     /// Ends the wait as served. Only after [`Self::try_serve`].
     pub fn served(&self) {
         let before = self.0.swap(OVER, Ordering::AcqRel);
-        debug_assert!(before == BEING_SERVED || before == ASKED_TO_END, "served without a claim");
+        debug_assert!(before == BEING_SERVED || before == END_REQUESTED, "served without a claim");
     }
 
     /// Returns the wait to "waiting". Only after [`Self::try_serve`].
@@ -88,8 +88,8 @@ impl Wait {
         match self.0.compare_exchange(BEING_SERVED, WAITING, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => PutBack::Waiting,
             Err(now) => {
-                debug_assert_eq!(now, ASKED_TO_END, "put back without a claim");
-                // Only this server leaves that state. Acquire pairs with the Release in `end_or_ask`.
+                debug_assert_eq!(now, END_REQUESTED, "put back without a claim");
+                // Only this server leaves that state. Acquire pairs with the Release in `end_or_request`.
                 self.0.swap(OVER, Ordering::AcqRel);
                 PutBack::Ended
             }
@@ -103,15 +103,15 @@ impl Wait {
     }
 
     /// Ends the wait. While it is being served, requests that the serving thread ends it if it is not satisfied.
-    pub fn end_or_ask(&self) -> End {
+    pub fn end_or_request(&self) -> End {
         loop {
             if self.try_end() {
                 return End::Ended;
             }
-            match self.0.compare_exchange(BEING_SERVED, ASKED_TO_END, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return End::Asked,
+            match self.0.compare_exchange(BEING_SERVED, END_REQUESTED, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return End::Requested,
                 Err(WAITING) => {}
-                Err(ASKED_TO_END) => return End::Asked,
+                Err(END_REQUESTED) => return End::Requested,
                 Err(_) => return End::WasOver,
             }
         }
@@ -148,36 +148,36 @@ mod tests {
         assert!(!wait.try_end());
         wait.served();
         assert!(wait.is_over());
-        assert_eq!(wait.end_or_ask(), End::WasOver);
+        assert_eq!(wait.end_or_request(), End::WasOver);
         assert_eq!(wait.try_serve(), TryServe::Over);
     }
 
     #[test]
     fn ends_once() {
         let wait = Wait::new();
-        assert_eq!(wait.end_or_ask(), End::Ended);
+        assert_eq!(wait.end_or_request(), End::Ended);
         assert!(wait.is_over());
         assert_eq!(wait.try_serve(), TryServe::Over);
         assert!(!wait.try_end());
     }
 
     #[test]
-    fn whoever_asks_while_it_is_put_back_is_told() {
+    fn a_request_to_end_is_reported_when_put_back() {
         let wait = Wait::new();
         assert_eq!(wait.try_serve(), TryServe::Claimed);
         assert_eq!(wait.put_back(), PutBack::Waiting);
         assert_eq!(wait.try_serve(), TryServe::Claimed);
-        assert_eq!(wait.end_or_ask(), End::Asked);
+        assert_eq!(wait.end_or_request(), End::Requested);
         assert!(!wait.is_over());
         assert_eq!(wait.put_back(), PutBack::Ended);
         assert!(wait.is_over());
     }
 
     #[test]
-    fn what_was_asked_to_end_may_still_be_served() {
+    fn a_wait_requested_to_end_may_still_be_served() {
         let wait = Wait::new();
         assert_eq!(wait.try_serve(), TryServe::Claimed);
-        assert_eq!(wait.end_or_ask(), End::Asked);
+        assert_eq!(wait.end_or_request(), End::Requested);
         wait.served();
         assert!(wait.is_over());
     }

@@ -29,7 +29,7 @@
 //!    compare-exchange that succeeds then is still correct, because a writer derives its LSN from the
 //!    tail that it loads afterwards, which cannot pass its own unfinished record.
 //!
-//! **A full ring.** A writer asks [`WriteLog::has_room`] *before* it latches; if there is none, its owner parks it
+//! **A full ring.** A writer checks [`WriteLog::has_room`] *before* it latches; if there is none, its owner parks it
 //! ([`WriteLog::wait_for_room`]) and is notified by a token. A writer that holds latches never waits: a record
 //! that does not fit is kept in a buffer of its own until all readers have passed it. Bound: the log holds at most
 //! its capacity, and the records of those requests that found room and have not finished. A request finishes

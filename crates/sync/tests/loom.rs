@@ -140,7 +140,7 @@ fn latch_excludes_newcomers() {
 }
 
 #[test]
-fn two_writers_with_parking_both_get_it() {
+fn two_parked_writers_both_acquire() {
     explore(None, || {
         let model = Model::new(1, 2);
         let other = model.clone();
@@ -154,7 +154,7 @@ fn two_writers_with_parking_both_get_it() {
 
 /// Three threads: a newcomer may overtake a waiter while another thread holds the latch.
 #[test]
-fn three_writers_with_parking_all_get_it() {
+fn three_parked_writers_all_acquire() {
     explore(Some(4), || {
         let model = Model::new(1, 3);
         let others = [1, 2].map(|token| {
@@ -169,7 +169,7 @@ fn three_writers_with_parking_all_get_it() {
 }
 
 #[test]
-fn readers_and_writer_with_parking_all_get_it() {
+fn parked_readers_and_writer_all_acquire() {
     explore(Some(4), || {
         let model = Model::new(1, 3);
         let (reader, writer) = (model.clone(), model.clone());
@@ -199,9 +199,9 @@ fn no_wake_up_is_lost_between_release_and_park() {
     }
 }
 
-/// A waiter that failed a claim acquires the latch next, whatever newcomers do in the meantime.
+/// A waiter that failed a claim acquires the latch next, regardless of newcomers in the meantime.
 #[test]
-fn latch_is_handed_to_who_came_too_late() {
+fn latch_is_handed_over_after_a_failed_claim() {
     explore(Some(3), || {
         let model = Model::new(1, 1);
         let guard = model.table.try_write_now(0).unwrap();
@@ -226,7 +226,7 @@ fn latch_is_handed_to_who_came_too_late() {
 
 /// The first waiter cancels while it is being woken: the second waiter is woken instead.
 #[test]
-fn cancelled_waiter_passes_the_turn_on() {
+fn a_cancelled_waiter_wakes_the_next_one() {
     for second in [Mode::Write, Mode::Read] {
         explore(Some(5), move || {
             let model = Model::new(1, 2);
@@ -247,7 +247,7 @@ fn cancelled_waiter_passes_the_turn_on() {
 
 /// As above, but the first waiter cancels while the latch is being granted to it.
 #[test]
-fn cancelled_waiter_passes_a_granted_latch_on() {
+fn a_cancelled_waiter_releases_a_granted_latch() {
     explore(Some(5), || {
         let model = Model::new(1, 2);
         let guard = model.table.try_write_now(0).unwrap();
@@ -301,7 +301,7 @@ fn mailbox_loses_no_wake_up_and_keeps_order() {
                     let content = UnsafeCell::new(0);
                     // SAFETY: the content is not shared yet.
                     content.with_mut(|content| unsafe { *content = message });
-                    if mailbox.post((producer, content)).expect("it is open") {
+                    if mailbox.post((producer, content)).expect("the mailbox is open") {
                         bell.ring(0);
                     }
                 }
@@ -336,7 +336,7 @@ fn mailbox_owner_may_wake_by_itself() {
         let producer = {
             let (mailbox, bell) = (mailbox.clone(), bell.clone());
             thread::spawn(move || {
-                if mailbox.post(()).expect("it is open") {
+                if mailbox.post(()).expect("the mailbox is open") {
                     bell.ring(0);
                 }
             })
@@ -359,7 +359,7 @@ fn mailbox_owner_may_wake_by_itself() {
 /// The owner ends while two producers post: a message is drained, or returned to its sender, which then sees
 /// the owner's writes before it closed.
 #[test]
-fn mailbox_that_closes_loses_nothing() {
+fn a_closing_mailbox_loses_no_message() {
     explore(Some(3), || {
         let mailbox = Arc::new(Mailbox::new());
         let successor = Arc::new(AtomicUsize::new(0));
@@ -392,7 +392,7 @@ fn mailbox_that_closes_loses_nothing() {
 }
 /// For any interleaving of an owner's steps and two releases of a memory charge, all changes add up to 0.
 #[test]
-fn steps_of_a_weight_add_up() {
+fn steps_of_a_memory_charge_add_up() {
     explore(Some(3), || {
         let memory_charge = Arc::new(MemoryCharge::new());
         let take = || {
@@ -402,7 +402,7 @@ fn steps_of_a_weight_add_up() {
         let takers = [take(), take()];
         let set = memory_charge.set(5).wrapping_add(memory_charge.set(3));
         let sum = takers.into_iter().fold(set, |sum, taker| sum.wrapping_add(taker.join().unwrap()));
-        assert!(memory_charge.is_given_up());
+        assert!(memory_charge.is_released());
         assert_eq!((memory_charge.value(), sum), (0, 0));
     });
 }
@@ -410,7 +410,7 @@ fn steps_of_a_weight_add_up() {
 /// A blocked client is served, times out and is killed at the same instant: exactly one of these ends the wait.
 /// A request to end it during an unsuccessful serve is honoured and reported.
 #[test]
-fn a_wait_is_ended_by_exactly_one() {
+fn a_wait_is_ended_exactly_once() {
     for satisfied in [false, true] {
         explore(None, move || {
             let wait = Arc::new(Wait::new());
@@ -426,7 +426,7 @@ fn a_wait_is_ended_by_exactly_one() {
             let owner = {
                 let (wait, ended) = (wait.clone(), ended.clone());
                 thread::spawn(move || {
-                    if wait.end_or_ask() == End::Ended {
+                    if wait.end_or_request() == End::Ended {
                         ended.fetch_add(1, Ordering::Relaxed);
                     }
                 })
@@ -449,7 +449,7 @@ fn a_wait_is_ended_by_exactly_one() {
 /// Two writers satisfy one waiter with different keys: the second serves the waiter that the first put back.
 /// Two writers never serve it at once.
 #[test]
-fn a_wait_is_served_by_one_at_a_time() {
+fn a_wait_is_served_by_one_writer_at_a_time() {
     explore(None, || {
         let wait = Arc::new(Wait::new());
         let served = Arc::new(UnsafeCell::new(0));
@@ -476,7 +476,7 @@ fn a_wait_is_served_by_one_at_a_time() {
 /// Two publishers post to the list they have read. After the wait, the thread that changes the list has all
 /// mail posted by the old one.
 #[test]
-fn whoever_enters_a_passage_later_reads_what_was_written_before() {
+fn later_publishers_read_the_new_list() {
     explore(Some(3), || {
         let passage = Arc::new(Passage::new(2));
         let list = Arc::new(AtomicUsize::new(0));
@@ -500,7 +500,7 @@ fn whoever_enters_a_passage_later_reads_what_was_written_before() {
 
 /// While a passage is closed, no thread is inside.
 #[test]
-fn nobody_is_inside_a_closed_passage() {
+fn no_thread_is_inside_a_closed_passage() {
     explore(Some(3), || {
         let passage = Arc::new(Passage::new(1));
         let inside = Arc::new(UnsafeCell::new(0));

@@ -116,7 +116,7 @@ impl<'t> World<'t> {
             }
             Claim::NotWaiting => panic!("a waiter is lost"),
         }
-        self.hear_calls();
+        self.drain_wake_ups();
     }
 
     fn acquired(&mut self, index: usize, mut guard: Guard<'t, (), u64>) {
@@ -133,7 +133,7 @@ impl<'t> World<'t> {
     fn release_one(&mut self, index: usize) {
         let position = self.random.below(self.sessions[index].held.len());
         drop(self.sessions[index].held.swap_remove(position));
-        self.hear_calls();
+        self.drain_wake_ups();
     }
 
     /// Disconnects the client: cancels its wait and drops all its guards.
@@ -144,10 +144,10 @@ impl<'t> World<'t> {
             self.table.cancel(slot, index as u64);
         }
         *session = Session::default();
-        self.hear_calls();
+        self.drain_wake_ups();
     }
 
-    fn hear_calls(&mut self) {
+    fn drain_wake_ups(&mut self) {
         for token in self.calls.try_iter() {
             let wait = self.sessions[token as usize]
                 .wait
@@ -224,7 +224,7 @@ impl<'t> World<'t> {
 }
 
 #[test]
-fn everybody_gets_what_is_due_in_any_order_of_events() {
+fn all_sessions_complete_in_any_order_of_events() {
     for seed in 1..=SEED_COUNT {
         let (sender, calls) = channel();
         let table = LatchTable::new(SLOT_COUNT, |_| ((), 0), move |token| _ = sender.send(token));

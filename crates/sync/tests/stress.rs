@@ -125,7 +125,7 @@ impl<'t> Session<'t> {
 /// Two-slot writes, one-slot reads and reads of all slots, with more sessions than threads and more threads
 /// than cores.
 #[test]
-fn sessions_move_what_is_in_the_slots_and_lose_nothing() {
+fn transfers_between_slots_keep_the_sum() {
     let servers: Arc<[Server]> = (0..THREAD_COUNT).map(|_| Server::default()).collect();
     let post = servers.clone();
     let table = Table::new(
@@ -212,7 +212,7 @@ fn garbage_outlives_its_readers() {
         for _ in 0..THREAD_COUNT - 1 {
             scope.spawn(|| {
                 let mut latest = 0;
-                let mut participant = domain.register().expect("there are seats");
+                let mut participant = domain.register().expect("a place is vacant");
                 for turn in 0.. {
                     // SAFETY: unlinked boxes are kept until this thread is quiescent or offline.
                     let piece = unsafe { &*current.load(Ordering::Acquire) };
@@ -224,7 +224,7 @@ fn garbage_outlives_its_readers() {
                     match turn % 64 {
                         7 => {
                             drop(participant);
-                            participant = domain.register().expect("there are seats");
+                            participant = domain.register().expect("a place is vacant");
                         }
                         11 | 47 => {
                             participant.offline();

@@ -29,7 +29,7 @@ fn the_architecture_is_short() {
 }
 
 #[test]
-fn documents_name_what_exists() {
+fn documents_name_existing_files_and_types() {
     assert_tidy(check_names(&read_all()));
 }
 

@@ -109,7 +109,7 @@ fn crates_take_the_workspace_lints() {
 }
 
 #[test]
-fn an_arrow_upwards_is_noticed() {
+fn an_upward_dependency_is_noticed() {
     let upwards = "[dependencies]\nbase.workspace = true\ncommands.workspace = true\n";
     assert_eq!(check_layer("wire", upwards), ["crates/wire: may not use commands"]);
     assert_eq!(check_layer("odd", ""), ["crates/odd: not in the table of layers"]);

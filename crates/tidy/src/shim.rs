@@ -30,7 +30,7 @@ static DIRECT: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn threads_meet_through_sync() {
+fn threads_communicate_only_through_sync() {
     let files = read_all();
     let mut complaints: Vec<String> = files.iter().filter(|file| !is_listed(file)).flat_map(check).collect();
     let is_stale = |path: &str| !files.iter().any(|file| file.path == path && !check(file).is_empty());

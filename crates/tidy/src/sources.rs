@@ -77,7 +77,7 @@ fn unsafe_code_stays_in_its_crates() {
 }
 
 #[test]
-fn tests_are_neither_ignored_nor_asleep() {
+fn tests_neither_ignore_nor_sleep() {
     let files = read_all();
     let mut complaints: Vec<String> = files.iter().flat_map(check_ignored).collect();
     let is_listed = |file: &&SourceFile| !SLEEPING_TESTS.iter().any(|(path, _)| *path == file.path);
@@ -88,12 +88,12 @@ fn tests_are_neither_ignored_nor_asleep() {
 }
 
 #[test]
-fn names_say_what_is_inside() {
+fn file_names_are_specific() {
     assert_each_file(check_name);
 }
 
 #[test]
-fn nothing_belongs_to_one_machine_or_is_unfinished() {
+fn sources_have_no_local_paths_or_unfinished_marks() {
     assert_each_file(check_unwanted);
 }
 

@@ -260,13 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn one_mistake_among_many_samples_does_not_count() {
+    fn one_outlier_does_not_change_the_result() {
         assert_eq!(low_quartile(&[3.0, 1.0, 2.0]), 1.0);
         assert_eq!(low_quartile(&[3.0, 0.01, 2.0, 2.0, 9.0, 3.0]), 2.0);
     }
 
     #[test]
-    fn what_grows_too_much_or_takes_too_long_is_over_its_limit() {
+    fn excessive_growth_and_time_are_complaints() {
         assert_eq!(finding((1.0, 4.5), (1.0, 4.0)).complaint(), "");
         assert_eq!(finding((1.0, 16.0), (8.0, 32.0)).complaint(), "grows 16.0x, at most 8x allowed");
         assert_eq!(finding((2.5, 10.0), (1.0, 6.0)).complaint(), "2.5x Valkey's time, at most 2x allowed");

@@ -2,7 +2,7 @@
 //! every reply.
 //!
 //! Clients record commands and replies, with the interval in which each takes effect (`recorder`). `search`
-//! looks for an order that fits these intervals and a sequential store: of strings (`store`) or of
+//! searches for an order that fits these intervals and a sequential store: of strings (`store`) or of
 //! `collections`. Commands on one key are searched key by key, which allows long histories; commands on
 //! several keys are searched together, in short ones. `expiries` are searched like strings. `invariants` runs
 //! much longer and checks less: conditions that hold for every reply in any order. `transfers` and `queues`

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn each_type_ends_where_it_should() {
+    fn each_reply_type_has_its_length() {
         let one = || Reply::Integer(1);
         check(b"+OK\r\n", Reply::Simple(b"OK".to_vec()));
         check(b"-ERR no\r\n", Reply::Error(b"ERR no".to_vec()));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_input_is_refused() {
         assert!(parse(b"?\r\n").is_err());
         assert!(parse(b"$x\r\n").is_err());
         assert!(parse(b"$1\r\nabcd").is_err());

@@ -43,7 +43,7 @@ fn valkey_agrees_with_itself() {
 }
 
 #[test]
-fn a_difference_is_noticed_and_cut_down() {
+fn a_difference_is_noticed_and_minimised() {
     let programs = [("valkey", Program::valkey()), ("redis", Program::redis())];
     let Some([valkey, redis]) = programs_or_skip(programs) else { return };
     let recipe = Recipe::new(Some("strings"), SEQUENCE_LENGTH).unwrap();
@@ -83,7 +83,7 @@ fn broadloom_with_small_leaves_and_nodes_agrees_with_valkey() {
 }
 
 #[test]
-fn connections_that_act_together_hear_the_same_from_valkey_again() {
+fn ensembles_on_valkey_are_reproducible() {
     let Some([valkey]) = programs_or_skip([("valkey", Program::valkey())]) else { return };
     for ensemble in ENSEMBLES {
         check_family(&valkey, &valkey, None, Some(ensemble.name)).unwrap();
@@ -91,7 +91,7 @@ fn connections_that_act_together_hear_the_same_from_valkey_again() {
 }
 
 #[test]
-fn connections_that_act_together_hear_the_same_from_broadloom() {
+fn ensembles_on_broadloom_agree_with_valkey() {
     let programs =
         [("broadloom", Program::broadloom()), ("valkey", Program::valkey()), ("redis", Program::redis())];
     let Some([broadloom, valkey, redis]) = programs_or_skip(programs) else { return };

@@ -1,7 +1,7 @@
-//! Values in the payload of `DUMP` go from each server to each other that can read them, and come back unchanged.
+//! Values in the payload of `DUMP` round-trip from each server through each other that can read them.
 //!
 //! A server refuses payloads of a version that is newer than its own, and field expiries need a version that Redis does
-//! not read from here: what it refuses is listed.
+//! not read here: refused values are listed.
 #![allow(clippy::unwrap_used)] // A failure here fails the test.
 
 use std::io;
@@ -189,7 +189,7 @@ fn digest(connection: &mut Connection, key: &str) -> Reply {
     call(connection, &[b"DEBUG", b"DIGEST-VALUE", key.as_bytes()])
 }
 
-/// Copies every sample that is not refused. Returns the names of those that are.
+/// Copies every sample that is not refused. Returns the names of the refused ones.
 fn transfer(from: &mut Connection, to: &mut Connection) -> Vec<&'static str> {
     call(to, &[b"FLUSHALL"]);
     let mut refused = Vec::new();
@@ -211,7 +211,7 @@ fn start(program: &Program) -> io::Result<(Server, Connection)> {
 }
 
 #[test]
-fn values_go_to_every_server_and_come_back() {
+fn values_round_trip_through_every_server() {
     let programs = [
         ("broadloom", Program::broadloom()),
         ("valkey", Program::valkey()),
@@ -276,7 +276,7 @@ fn expect_ok(connection: &mut Connection, request: &[&[u8]]) {
 }
 
 #[test]
-fn files_go_to_every_server_and_come_back() {
+fn files_round_trip_through_every_server() {
     let programs = [
         ("broadloom", Program::broadloom()),
         ("valkey", Program::valkey()),

@@ -66,7 +66,7 @@ const SCENES: &[(&str, &str)] = &[
         "1 CLIENT ID\n1!\n2 CLIENT PAUSE 100000 WRITE\n2?\n1 SET x 1\n1-\n2 CLIENT KILL ID @1\n2?\n2 CLIENT UNPAUSE\n2?\n2 GET x\n2?",
     ),
     (
-        "what expires in a pause is hidden, and deleted after it",
+        "keys that expire in a pause are hidden, and deleted after it",
         "1 MULTI\n1?\n1 SET x 1 PX 1\n1?\n1 CLIENT PAUSE 100000 WRITE\n1?\n1 EXEC\n1?\n3-\n2 GET x\n2?\n2 EXISTS x\n2?\n2 DBSIZE\n2?\n\
          2 CLIENT UNPAUSE\n2?\n2 GET x\n2?\n2 DBSIZE\n2?",
     ),
@@ -83,7 +83,7 @@ const SCENES: &[(&str, &str)] = &[
         "2 CLIENT PAUSE 100000 WRITE\n2?\n2 CLIENT PAUSE 1 WRITE\n2?\n1 SET x 1\n1-\n2 CLIENT UNPAUSE\n2?\n1?",
     ),
     (
-        "everything is paused but what ends by itself",
+        "all commands are paused except waits that end by themselves",
         "2 CLIENT PAUSE 200 ALL\n2?\n1 GET x\n1-\n1?\n1 SET x 1\n1?",
     ),
 ];
@@ -126,7 +126,7 @@ fn play(server: &Server, scene: &str) -> io::Result<Vec<String>> {
 }
 
 #[test]
-fn waiting_clients_fare_in_pauses_as_with_valkey() {
+fn pauses_affect_blocked_clients_as_in_valkey() {
     let programs = [("broadloom", Program::broadloom()), ("valkey", Program::valkey())];
     let Some([broadloom, valkey]) = programs_or_skip(programs) else { return };
     let judge = Server::start(&valkey).unwrap();

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_they_are_written() {
+    fn numbers_read_back_as_written() {
         for number in (0..3000).chain([99_999, 100_000, 999_999_999]) {
             let line = format!("${number}\r\nrest");
             let expected = Some((number, &b"rest"[..]));
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn all_else_is_left() {
+    fn other_lines_are_not_consumed() {
         for line in [
             "$-1\r\n",
             "$01\r\n",

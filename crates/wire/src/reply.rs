@@ -372,7 +372,7 @@ mod tests {
         [Protocol::Resp2, Protocol::Resp3].map(|protocol| {
             let mut out = b"before|".to_vec();
             write(&mut ReplyBuffer::new(&mut out, protocol));
-            let text = out.strip_prefix(b"before|").expect("what was there stays");
+            let text = out.strip_prefix(b"before|").expect("earlier output stays");
             String::from_utf8(text.to_vec()).unwrap()
         })
     }
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn deferred_lengths_are_put_in_place() {
+    fn deferred_lengths_are_filled_in() {
         for len in [0, 1, 4, 5, 9, 10, 99, 100, 12_345] {
             let written = both(|reply| {
                 let map = reply.deferred_map();
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_takes_back_what_follows_it() {
+    fn truncating_to_a_mark_removes_later_output() {
         let written = both(|reply| {
             reply.integer(1);
             let mark = reply.mark();

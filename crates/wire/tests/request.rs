@@ -105,7 +105,7 @@ fn requests_are_read() {
 }
 
 #[test]
-fn violations_are_told_after_the_requests_before_them() {
+fn violations_are_reported_after_earlier_requests() {
     use ProtocolError as E;
     let long = |start: &str| [start.as_bytes(), &[b'1'; 64 * 1024 + 1]].concat();
     let cases: &[(&[u8], E)] = &[
@@ -152,7 +152,7 @@ fn violations_are_told_after_the_requests_before_them() {
 }
 
 #[test]
-fn lines_may_have_64_kib() {
+fn inline_requests_are_limited_to_64_kib() {
     let word = vec![b'a'; 64 * 1024];
     let inline = [&word[..], b"\n"].concat();
     assert_eq!(parse(&inline, &CLIENT), (vec![vec![word.clone()]], None));
@@ -161,7 +161,7 @@ fn lines_may_have_64_kib() {
 }
 
 #[test]
-fn strangers_have_closer_limits() {
+fn unauthenticated_clients_have_stricter_limits() {
     let ten = [b"*10\r\n".to_vec(), b"$1\r\na\r\n".repeat(10)].concat();
     check(&UNAUTHENTICATED, &ten, "a a a a a a a a a a", None);
     check(&UNAUTHENTICATED, b"*11\r\n", "", Some(ProtocolError::UnauthenticatedCount));
@@ -186,7 +186,7 @@ fn a_primary_has_no_limits_but_sends_no_lines() {
 }
 
 #[test]
-fn errors_have_the_words_of_redis() {
+fn error_texts_match_redis() {
     use ProtocolError as E;
     let cases = [
         (E::InlineTooBig, "ERR Protocol error: too big inline request"),
@@ -210,7 +210,7 @@ fn errors_have_the_words_of_redis() {
 }
 
 #[test]
-fn the_missing_part_of_a_large_argument_is_hinted() {
+fn the_missing_size_of_a_large_argument_is_reported() {
     let (mut parser, mut batch) = (Parser::new(), Batch::new());
     let start = b"*1\r\n$1\r\na\r\n*2\r\n$3\r\nSET\r\n$100000\r\nabc".to_vec();
     let parsed = parser.parse(&start, &CLIENT, &mut batch, 10);
@@ -292,7 +292,7 @@ impl Random {
 }
 
 #[test]
-fn cuts_change_nothing() {
+fn split_input_parses_equally() {
     for seed in 1..1500u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let input = random.input();
@@ -313,7 +313,7 @@ fn cuts_change_nothing() {
 }
 
 #[test]
-fn random_bytes_do_no_harm() {
+fn random_bytes_cause_no_panic() {
     let alphabet = b"\r\r\r\n\n\n***$$$$0123456789--\"'\\x \0a\xff";
     for seed in 1..20_000u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -123,7 +123,7 @@ fn malformed_replies_are_refused() {
 }
 
 #[test]
-fn random_bytes_do_no_harm() {
+fn random_bytes_cause_no_panic() {
     let alphabet = b"\r\n\r\n\r\n\r\n+-:$$**%~>|_,#(=!?;.0011234t";
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut below = |limit: usize| {
@@ -153,7 +153,7 @@ fn random_bytes_do_no_harm() {
 }
 
 #[test]
-fn what_is_encoded_is_parsed() {
+fn encoded_requests_are_parsed() {
     let mut input = Vec::new();
     encode_command(&["SET", "key", ""], &mut input);
     assert_eq!(input, b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$0\r\n\r\n");
@@ -166,14 +166,14 @@ fn what_is_encoded_is_parsed() {
 }
 
 #[test]
-fn a_long_string_gets_as_much_room_as_it_needs() {
+fn a_long_string_reserves_its_exact_size() {
     let mut out = Vec::new();
     ReplyBuffer::new(&mut out, Protocol::Resp2).bulk(&[b'x'; 100_000]);
     assert!(out.capacity() < 100_100, "{}", out.capacity());
 }
 
 #[test]
-fn what_is_replied_is_read() {
+fn written_replies_are_parsed() {
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
         let mut out = Vec::new();
         let mut reply = ReplyBuffer::new(&mut out, protocol);

@@ -136,7 +136,7 @@ impl Flow {
 
     /// Whether the flow only receives.
     #[must_use]
-    pub const fn listens(&self) -> bool {
+    pub const fn subscribes(&self) -> bool {
         matches!(self.pacing, Pacing::Listening)
     }
 
@@ -283,7 +283,7 @@ impl Flow {
 
     #[inline]
     fn record(&mut self, index: usize, replies: u64, now_ns: u64, window: &Window) {
-        if self.listens() {
+        if self.subscribes() {
             return;
         }
         self.outstanding -= replies;

@@ -17,7 +17,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::accounting::{CpuMeter, CpuSample, machine_cpu_time};
-use crate::control::{Answer, Target, ask};
+use crate::control::{Answer, Target, send_command};
 use crate::distribution::{Distribution, KeyPicker, Share};
 use crate::error::BenchError;
 use crate::interrupt;
@@ -77,7 +77,7 @@ pub struct FlowPlan {
     pub values: ValueSource,
     /// Whether the flow only subscribes to [`CHANNEL`]. If a plan has such a flow, its received messages
     /// are counted instead of replies.
-    pub listens: bool,
+    pub subscribes: bool,
 }
 
 /// Channel of subscribing flows.
@@ -87,7 +87,7 @@ impl FlowPlan {
     /// Returns a flow of `connection_count` subscribers to the messages that this flow publishes.
     #[must_use]
     pub fn to_listeners(&self, connection_count: usize) -> Self {
-        Self { connection_count, listens: true, rate: None, quota: None, ..self.clone() }
+        Self { connection_count, subscribes: true, rate: None, quota: None, ..self.clone() }
     }
 
     /// Returns a flow of `connection_count` connections that block on the data of this flow, one request
@@ -192,7 +192,7 @@ fn build_flow(
     let source = RequestSource::new(&flow.templates, Draw::new(rng, keys, flow.values.clone()));
     let schedule = flow.rate.map(|rate| Schedule::new(rate, thread_index, plan.thread_count));
     let quota = flow.quota.map(|quota| share.of(quota));
-    if flow.listens {
+    if flow.subscribes {
         return Ok(Flow::listening(connections, source));
     }
     Ok(Flow::new(connections, source, flow.pipeline, schedule, quota))
@@ -200,10 +200,10 @@ fn build_flow(
 
 fn connect(flow: &FlowPlan, target: &Target) -> io::Result<Connection> {
     let mut stream: TcpStream = target.connect()?;
-    if !flow.listens {
+    if !flow.subscribes {
         return Connection::new(stream);
     }
-    match ask(&mut stream, &["SUBSCRIBE", CHANNEL])? {
+    match send_command(&mut stream, &["SUBSCRIBE", CHANNEL])? {
         Answer::Error(text) => Err(io::Error::other(text)),
         Answer::Text(_) | Answer::Other => Connection::listening(stream),
     }

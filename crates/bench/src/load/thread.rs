@@ -1,4 +1,4 @@
-//! One load thread: an epoll loop over the connections of its flows, until the window is over.
+//! One load thread: an epoll loop over the connections of its flows, until the window ends.
 //!
 //! Touches sockets and the clock; never a lock. Sleeps while no request is due, except for the last
 //! microseconds.
@@ -32,7 +32,7 @@ const TIMER_SLACK_NS: u64 = 1;
 /// Maximum wait for replies after the window.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Drives `flows` until the window is over and their replies have arrived.
+/// Drives `flows` until the window ends and their replies have arrived.
 pub fn drive(
     mut flows: Vec<Flow>,
     clock: &Clock,
@@ -86,8 +86,8 @@ pub fn drive(
                 flow.on_readable(index, &mut inbox, clock, window)?;
             }
         }
-        let some_listen = flows.iter().any(Flow::listens);
-        let counted = || flows.iter().filter(|flow| flow.listens() || !some_listen);
+        let has_subscribers = flows.iter().any(Flow::subscribes);
+        let counted = || flows.iter().filter(|flow| flow.subscribes() || !has_subscribers);
         let sum = |count: fn(&FlowOutcome) -> u64| counted().map(|flow| count(flow.outcome())).sum();
         progress.publish(sum(|outcome| outcome.tally.replies), sum(|outcome| outcome.tally.errors));
     }

@@ -169,7 +169,7 @@ impl RunningServer {
     fn await_ping(&mut self) -> Result<(), BenchError> {
         let begin = Instant::now();
         loop {
-            let seen = match self.target.ask(&["PING"]) {
+            let seen = match self.target.send_command(&["PING"]) {
                 Ok(Answer::Error(text)) if !text.starts_with("LOADING") => {
                     return Err(BenchError::server(&self.target.name, format!("PING: {text}")));
                 }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn command_lines_keep_their_words_and_get_their_variables() {
+    fn command_lines_keep_words_and_substitute_variables() {
         let words = words("mine=/opt/x --port {port} --dir {dir} --save '' -t {threads}{io}");
         let dir = PathBuf::from("/tmp/with space");
         let variables =
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn this_program_can_be_a_server() {
+    fn this_program_is_a_valid_server() {
         let own_words = ["/opt/broadloom".to_owned(), "bench".to_owned()];
         let dir = PathBuf::from("/tmp");
         let variables =
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_input_is_refused() {
         for wrong in ["", "nothing", "x=", "x=/opt/x --port 1", "=127.0.0.1:1", "x='open"] {
             assert!(wrong.parse::<ServerSpec>().is_err(), "{wrong}");
         }

@@ -262,7 +262,7 @@ mod tests {
     use crate::workload::Workload;
 
     #[test]
-    fn suites_name_what_exists() {
+    fn suites_name_existing_servers_and_cases() {
         for suite in SUITES {
             assert!(suite.baselines.iter().all(|baseline| suite.servers.contains(baseline)));
             assert!(suite.servers.iter().all(|server| known::by_name(server).is_some()));

@@ -57,7 +57,7 @@ impl Runner<'_> {
     ) -> Result<Findings, BenchError> {
         let servers = self.servers_of(servers);
         let mut outcomes = Vec::new();
-        let modes: Vec<&Mode> = modes.iter().filter(|mode| self.is_asked_for(mode.name)).collect();
+        let modes: Vec<&Mode> = modes.iter().filter(|mode| self.is_selected(mode.name)).collect();
         for mode in modes {
             let start = StartOptions {
                 login: mode.login(),
@@ -111,7 +111,7 @@ impl Runner<'_> {
     ) -> Result<Findings, BenchError> {
         let servers = self.servers_of(servers);
         let round_count = self.options.round_count.unwrap_or(round_count);
-        let cases: Vec<&StallCase> = cases.iter().filter(|case| self.is_asked_for(case.name)).collect();
+        let cases: Vec<&StallCase> = cases.iter().filter(|case| self.is_selected(case.name)).collect();
         let mut progress =
             RunProgress::new(servers.len() * round_count * cases.len(), self.options.shows_progress);
         let mut outcomes = Vec::new();

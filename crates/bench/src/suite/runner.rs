@@ -189,7 +189,7 @@ impl Runner<'_> {
     }
 
     fn collections(&mut self, cases: &[MemoryCase]) -> Result<Findings, BenchError> {
-        let cases: Vec<&MemoryCase> = cases.iter().filter(|case| self.is_asked_for(case.name)).collect();
+        let cases: Vec<&MemoryCase> = cases.iter().filter(|case| self.is_selected(case.name)).collect();
         let servers = self.with_data();
         let mut progress = RunProgress::new(servers.len() * cases.len(), self.options.shows_progress);
         let mut outcomes = Vec::new();
@@ -251,7 +251,7 @@ impl Runner<'_> {
         against_the_better: bool,
     ) -> Result<Findings, BenchError> {
         let load = self.load()?;
-        let cases = cases.iter().filter(|case| self.is_asked_for(case.name)).map(|case| {
+        let cases = cases.iter().filter(|case| self.is_selected(case.name)).map(|case| {
             let load = LoadSettings { pipeline: case.pipeline, ..load.clone() };
             Ok(self.case(case.name, Workload::named(case.workload)?, load))
         });
@@ -323,7 +323,7 @@ impl Runner<'_> {
         Ok(Findings::Growth(outcomes))
     }
 
-    pub(super) fn is_asked_for(&self, name: &str) -> bool {
+    pub(super) fn is_selected(&self, name: &str) -> bool {
         let cases = &self.options.cases;
         cases.is_empty() || cases.iter().any(|part| name.contains(part.as_str()))
     }

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rounded_size_stays_as_it_is() {
+    fn rounding_is_idempotent() {
         for size in 1..5_000 {
             let once = rounded(size);
             assert!(once >= size && rounded(once) == once, "{size} becomes {once}");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn has_the_bytes_it_was_given() {
+    fn blocks_keep_their_bytes() {
         assert_eq!(size_of::<Block>(), size_of::<usize>());
         for len in [0usize, 1, 8, 24, 56, 100, 1_000, 5_000] {
             let mut block = Block::zeroed(len);

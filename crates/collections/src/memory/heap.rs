@@ -38,7 +38,8 @@ use sync::atomic::{AtomicU64, Ordering};
 
 use crate::memory::replaced::Retired;
 use crate::memory::size_class::{
-    BORROWER_END, CLASS_COUNT, LENDER_COUNT, LENDER_START, LINE_SIZE, class_of, class_size, is_large,
+    CLASS_COUNT, INNER_CLASS_END, LINE_SIZE, SUBDIVIDED_CLASS_COUNT, SUBDIVIDED_CLASS_START, class_of,
+    class_size, is_large,
 };
 use crate::memory::span::Span;
 use crate::memory::span_pool::{PageHooks, SpanPool};
@@ -75,7 +76,7 @@ pub(crate) struct HeapCore {
 struct State {
     /// For each class the spans with free blocks.
     partial: [*const Span; CLASS_COUNT],
-    freed_counts: [u32; LENDER_COUNT],
+    freed_counts: [u32; SUBDIVIDED_CLASS_COUNT],
     live_count: u64,
     is_orphaned: bool,
 }
@@ -90,7 +91,7 @@ impl Heap {
         Self::with_pool(Arc::new(SpanPool::new(PageHooks::default())))
     }
 
-    /// `count` heaps that share one pool, so that one can use what another has emptied. [`Self::trim`]
+    /// `count` heaps that share one pool, so that one can use spans that another has emptied. [`Self::trim`]
     /// returns only chunks of 4 MiB that are vacant as a whole.
     #[must_use]
     pub fn family(count: usize) -> Vec<Self> {
@@ -186,7 +187,7 @@ impl Heap {
         let class = class_of(size);
         let core = self.core();
         let mut state = core.state.lock();
-        while !state.has_room(class) && !state.borrow(core, class) {
+        while !state.has_room(class) && !state.subdivide(core, class) {
             drop(state);
             // SAFETY: a span's header stays until the span is returned, which is not before one of its
             // blocks is freed.
@@ -251,7 +252,7 @@ impl Heap {
         let core = Box::new(HeapCore {
             state: SpinLock::new(State {
                 partial: [ptr::null(); CLASS_COUNT],
-                freed_counts: [0; LENDER_COUNT],
+                freed_counts: [0; SUBDIVIDED_CLASS_COUNT],
                 live_count: 0,
                 is_orphaned: false,
             }),
@@ -346,12 +347,12 @@ impl State {
     #[inline]
     fn pop(&mut self, core: &HeapCore, class: usize) -> NonNull<u8> {
         // SAFETY: spans in the list are taken by this heap.
-        let span = unsafe { self.partial[class].as_ref() }.expect("callers have seen that there is room");
+        let span = unsafe { self.partial[class].as_ref() }.expect("callers check that there is room");
         // SAFETY: (1) the span is in the list (invariant 1), and (2) `self` is guarded by the lock.
         let (block, was_freed) = unsafe { span.pop() };
         if was_freed {
             self.note_freed(class, -1);
-        } else if !span.is_lent() {
+        } else if !span.is_subdivided() {
             add_unshared(&core.carved_bytes, class_size(class) as u64);
         }
         if !span.has_room() {
@@ -378,17 +379,17 @@ impl State {
         unsafe { span.push(block) };
         self.note_freed(class, 1);
         // The only span with free blocks is kept, for threads that allocate and free in turn.
-        if !span.is_empty() || (!span.is_lent() && self.is_alone(span)) {
+        if !span.is_empty() || (!span.is_subdivided() && self.is_alone(span)) {
             return None;
         }
-        if span.is_lent() {
+        if span.is_subdivided() {
             // SAFETY: (1) it has a free block, so it is in the list (invariant 1).
             unsafe { self.unlink(class, span) };
-            let lent = span.pointer().cast::<u8>();
-            // SAFETY: (1) it came from `pop` in `borrow`.
-            let lender_class = unsafe { Span::outer_of(lent) }.class();
+            let block = span.pointer().cast::<u8>();
+            // SAFETY: (1) it came from `pop` in `subdivide`.
+            let outer_class = unsafe { Span::outer_of(block) }.class();
             // SAFETY: (1) and none of its own blocks is live.
-            return unsafe { self.push(core, lender_class, lent) };
+            return unsafe { self.push(core, outer_class, block) };
         }
         // SAFETY: (1) it has a free block, so it is in the list (invariant 1), and is empty, as tested
         // above.
@@ -429,20 +430,20 @@ impl State {
 
     /// Adds blocks to a class by carving a freed block of a larger one, if there is any.
     #[cold]
-    fn borrow(&mut self, core: &HeapCore, class: usize) -> bool {
-        if class >= BORROWER_END {
+    fn subdivide(&mut self, core: &HeapCore, class: usize) -> bool {
+        if class >= INNER_CLASS_END {
             return false;
         }
         let freed = self.freed_counts.iter().enumerate();
         let (index, count) =
             freed.max_by_key(|&(_, count)| count).expect("some classes' blocks may be subdivided");
-        let lender_class = LENDER_START + index;
-        if *count == 0 || !self.bring_freed_forward(lender_class) {
+        let outer_class = SUBDIVIDED_CLASS_START + index;
+        if *count == 0 || !self.bring_freed_forward(outer_class) {
             return false;
         }
-        let block = self.pop(core, lender_class).cast::<Span>();
+        let block = self.pop(core, outer_class).cast::<Span>();
         // SAFETY: the block was just taken, is aligned to a line, and larger than a header.
-        unsafe { block.write(Span::new_lent(core, class, lender_class)) };
+        unsafe { block.write(Span::new_subdivided(core, class, outer_class)) };
         // SAFETY: just written; it stays until the block is returned to its class.
         let span = unsafe { block.as_ref() };
         // SAFETY: (1) it was created for this class, and is removed from the list before the block is
@@ -471,8 +472,8 @@ impl State {
 
     #[inline]
     fn note_freed(&mut self, class: usize, delta: i32) {
-        if class >= LENDER_START {
-            let count = &mut self.freed_counts[class - LENDER_START];
+        if class >= SUBDIVIDED_CLASS_START {
+            let count = &mut self.freed_counts[class - SUBDIVIDED_CLASS_START];
             *count = count.wrapping_add_signed(delta);
         }
     }

@@ -19,13 +19,13 @@ pub(crate) const SPAN_BLOCK_SIZE: usize = 32 * 1024;
 pub(crate) const CLASS_COUNT: usize = COARSE_START + 16 + SEGMENT_SIZES.len();
 
 /// First class whose freed blocks may be subdivided for smaller blocks: 1152 bytes.
-pub(crate) const LENDER_START: usize = class_of(1152);
+pub(crate) const SUBDIVIDED_CLASS_START: usize = class_of(1152);
 
 /// Number of classes whose freed blocks may be subdivided.
-pub(crate) const LENDER_COUNT: usize = CLASS_COUNT - LENDER_START;
+pub(crate) const SUBDIVIDED_CLASS_COUNT: usize = CLASS_COUNT - SUBDIVIDED_CLASS_START;
 
 /// End of the classes for which blocks may be subdivided: up to 256 bytes.
-pub(crate) const BORROWER_END: usize = class_of(256) + 1;
+pub(crate) const INNER_CLASS_END: usize = class_of(256) + 1;
 
 const BLOCK_SIZE_MIN: usize = 16;
 const FINE_MAX: usize = 512;
@@ -98,7 +98,7 @@ const CLASS_SIZES: [u16; CLASS_COUNT] = {
 const _: () = assert!(SPAN_BLOCK_SIZE == SPAN_SIZE);
 const _: () = assert!(CLASS_COUNT <= u8::MAX as usize);
 // The classes of a block and of its outer span determine whether it lies in a subdivided block (`span.rs`).
-const _: () = assert!(BORROWER_END <= LENDER_START);
+const _: () = assert!(INNER_CLASS_END <= SUBDIVIDED_CLASS_START);
 
 #[cfg(test)]
 mod tests {

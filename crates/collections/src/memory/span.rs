@@ -46,9 +46,9 @@ impl Span {
         Self::with_size(heap, class, SPAN_SIZE)
     }
 
-    /// The header of a span inside a subdivided block of `lender_class`.
-    pub(crate) fn new_lent(heap: *const HeapCore, class: usize, lender_class: usize) -> Self {
-        Self::with_size(heap, class, class_size(lender_class) - lent_offset(class))
+    /// The header of a span inside a subdivided block of `outer_class`.
+    pub(crate) fn new_subdivided(heap: *const HeapCore, class: usize, outer_class: usize) -> Self {
+        Self::with_size(heap, class, class_size(outer_class) - subdivided_offset(class))
     }
 
     fn with_size(heap: *const HeapCore, class: usize, size: usize) -> Self {
@@ -86,9 +86,9 @@ impl Span {
         if outer.class() == class {
             return outer;
         }
-        let lender_size = class_size(outer.class());
+        let outer_size = class_size(outer.class());
         let offset = block.addr().get() % SPAN_SIZE;
-        let address = block.addr().get() - offset % lender_size;
+        let address = block.addr().get() - offset % outer_size;
         // SAFETY: (1) a block whose class differs from the outer span's lies in a subdivided block, which begins
         // with its header.
         unsafe { &*ptr::with_exposed_provenance(address) }
@@ -116,16 +116,16 @@ impl Span {
 
     /// Whether the span is a subdivided block.
     #[inline]
-    pub(crate) fn is_lent(&self) -> bool {
+    pub(crate) fn is_subdivided(&self) -> bool {
         self.address() % CHUNK_SIZE >= SPAN_SIZE
     }
 
     /// Whether at most three quarters of the blocks are live.
     pub(crate) fn is_sparse(&self) -> bool {
-        let size = if self.is_lent() {
+        let size = if self.is_subdivided() {
             // SAFETY: (1) a subdivided block came from the span that contains it.
             let lender = unsafe { Self::outer_of(self.pointer().cast()) };
-            class_size(lender.class()) - lent_offset(self.class())
+            class_size(lender.class()) - subdivided_offset(self.class())
         } else {
             SPAN_SIZE
         };
@@ -134,7 +134,7 @@ impl Span {
 
     /// Blocks that were allocated at least once.
     pub(crate) fn carved_count(&self) -> usize {
-        debug_assert!(!self.is_lent());
+        debug_assert!(!self.is_subdivided());
         SPAN_SIZE / class_size(self.class()) - usize::from(self.uncarved_count.get())
     }
 
@@ -186,7 +186,7 @@ impl Span {
         let address = self.address();
         let offset = address % CHUNK_SIZE;
         if offset >= SPAN_SIZE {
-            address + lent_offset(self.class())
+            address + subdivided_offset(self.class())
         } else {
             address - offset + offset / HEADER_SIZE * SPAN_SIZE
         }
@@ -206,6 +206,6 @@ impl Span {
 
 /// The offset of the first block in a subdivided block: after the header, aligned to a line if the block size is a
 /// multiple of a line.
-const fn lent_offset(class: usize) -> usize {
+const fn subdivided_offset(class: usize) -> usize {
     if class_size(class).is_multiple_of(LINE_SIZE) { LINE_SIZE } else { HEADER_SIZE }
 }

@@ -163,7 +163,7 @@ impl SpanPool {
     /// Takes a vacant span: the address of its header, whose contents are stale. Its memory is not initialised.
     pub(crate) fn take(self: &Arc<Self>) -> NonNull<Span> {
         let (chunk, index) = self.state().occupy_any();
-        self.ask_keeper();
+        self.request_keeper();
         let address = chunk.addr() + index * HEADER_SIZE;
         let header = NonNull::new(ptr::with_exposed_provenance_mut(address));
         header.expect("an address inside a chunk is not null")
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn vacant_spans_of_chunks_in_use_are_purged_once_and_neighbours_together() {
+    fn vacant_spans_are_purged_once_with_their_neighbours() {
         static PURGED_SIZE: AtomicUsize = AtomicUsize::new(0);
         static CALL_COUNT: AtomicUsize = AtomicUsize::new(0);
         let pool = Arc::new(SpanPool::new(PageHooks {

@@ -122,7 +122,7 @@ impl Block {
         usize::from(self.head().capacity_words) * WORD_SIZE
     }
 
-    /// Changes the head except for the capacity, which keeps its value whatever is assigned. There must be
+    /// Changes the head except for the capacity, which keeps its value regardless of the assignment. There must be
     /// a block.
     #[inline]
     pub(super) fn update(&mut self, change: impl FnOnce(&mut Head)) {

@@ -1,7 +1,7 @@
 //! One element of a [`Packed`](super::Packed) sequence: its encoding, decoding, comparison and tag.
 //!
 //! ```text
-//! first byte   what follows
+//! first byte   remaining bytes
 //! 00..=7F      a string of so many bytes
 //! 80..=BF      nothing: an integer, 0 to 63
 //! C0..=C7      an integer of 1 to 8 bytes, little end first, the shortest that holds it
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_comes_back() {
+    fn every_text_round_trips() {
         for len in [0, 1, 127, 128, 255, 383, 384, 1000, 65_000] {
             let head_size = 1 + usize::from(len > 127) + usize::from(len > 383);
             assert_eq!(round_trip(&vec![b'x'; len]), len + head_size);
@@ -303,7 +303,7 @@ mod tests {
     // Statistics of safe code, and too many texts for Miri.
     #[cfg(not(miri))]
     #[test]
-    fn tags_tell_similar_texts_apart() {
+    fn tags_distinguish_similar_texts() {
         for make in [
             |n: u32| format!("field:{n:04}"),
             |n: u32| format!("{n:012}-and-then-the-same-end"),

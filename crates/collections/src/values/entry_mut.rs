@@ -231,7 +231,7 @@ mod tests {
         let (heap, mut table) = (Heap::new(), Table::new());
         table.upsert(&heap, 1, b"object", probe(10), ExpiryChange::At(9));
         let mut entry = table.find_mut(&heap, 1, b"object").expect("just set");
-        let Object::Probe(bytes) = entry.object_mut().expect("it is an object") else {
+        let Object::Probe(bytes) = entry.object_mut().expect("the entry is an object") else {
             panic!("not a probe")
         };
         bytes.push(1);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overwritten_object_is_handed_back() {
+    fn overwriting_returns_the_old_object() {
         let (heap, mut table) = (Heap::new(), Table::new());
         table.upsert(&heap, 1, b"key", probe(10), ExpiryChange::At(9));
         let access = |table: &Table| table.find(1, b"key").map(Entry::access);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_change_form_and_keep_their_bytes() {
+    fn strings_keep_their_bytes_across_encodings() {
         let (heap, mut table) = (Heap::new(), Table::new());
         let mut expected = b"-123".to_vec();
         table.upsert_string(&heap, 1, b"key", &expected, ExpiryChange::At(5));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_while_changing_loses_the_key_only() {
+    fn a_panic_in_a_change_removes_only_that_key() {
         let (heap, mut table) = (Heap::new(), Table::new());
         table.upsert(&heap, 1, b"key", NewValue::Int(3), ExpiryChange::Clear);
         let mut entry = table.find_mut(&heap, 1, b"key").expect("just set");

@@ -120,20 +120,20 @@ impl Hash {
     /// A field.
     #[inline]
     #[must_use]
-    pub fn find(&self, home: AllocContext<'_>, field: &[u8], due: i64) -> Option<Field<'_>> {
+    pub fn find(&self, alloc: AllocContext<'_>, field: &[u8], due: i64) -> Option<Field<'_>> {
         match &self.form {
             Form::Packed(packed) | Form::PackedHashtable(packed) => {
                 let [_, value] = packed.at(packed.find(field, 0)?);
                 Some(Field { value, expiry: None })
             }
-            Form::Table(fields) => fields.find(home, field, due),
+            Form::Table(fields) => fields.find(alloc, field, due),
         }
     }
 
     /// Sets a field. An expiry converts the hash to a table.
     pub fn set(
         &mut self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         limits: CollectionLimits,
         field: &[u8],
         value: &[u8],
@@ -144,7 +144,7 @@ impl Hash {
             self.report_as_hashtable();
         }
         if matches!(expiry, ExpiryChange::At(_)) {
-            self.make_table(home);
+            self.make_table(alloc);
             self.report_as_hashtable();
         }
         if let Form::Packed(packed) | Form::PackedHashtable(packed) = &mut self.form {
@@ -163,10 +163,10 @@ impl Hash {
                 packed.replace(index, 1, value);
                 return FieldWas::Present;
             }
-            self.make_table(home);
+            self.make_table(alloc);
         }
         let Form::Table(fields) = &mut self.form else { unreachable!("the packed forms have returned") };
-        let was = fields.set(home, field, value, expiry, due);
+        let was = fields.set(alloc, field, value, expiry, due);
         if was == FieldWas::Absent && self.len() > limits.entry_count_max {
             self.report_as_hashtable();
         }
@@ -183,14 +183,14 @@ impl Hash {
     }
 
     /// Removes a field. Returns whether it existed.
-    pub fn remove(&mut self, home: AllocContext<'_>, field: &[u8], due: i64) -> bool {
+    pub fn remove(&mut self, alloc: AllocContext<'_>, field: &[u8], due: i64) -> bool {
         match &mut self.form {
             Form::Packed(packed) | Form::PackedHashtable(packed) => {
                 let index = packed.find(field, 0);
                 index.into_iter().for_each(|index| packed.remove(index));
                 index.is_some()
             }
-            Form::Table(fields) => fields.remove(home, field, due),
+            Form::Table(fields) => fields.remove(alloc, field, due),
         }
     }
 
@@ -198,20 +198,20 @@ impl Hash {
     /// An expiry makes the hash a `hashtable`, in encoding and form.
     pub fn set_expiry(
         &mut self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         field: &[u8],
         expiry: Option<i64>,
         due: i64,
     ) -> bool {
-        if self.find(home, field, due).is_none() {
+        if self.find(alloc, field, due).is_none() {
             return false;
         }
         if expiry.is_some() {
-            self.make_table(home);
+            self.make_table(alloc);
             self.report_as_hashtable();
         }
         if let Form::Table(fields) = &mut self.form {
-            fields.set_expiry(home, field, expiry);
+            fields.set_expiry(alloc, field, expiry);
         }
         true
     }
@@ -248,7 +248,7 @@ impl Hash {
     /// where to continue; `None` at the end.
     pub fn scan<'a>(
         &'a self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         from: u64,
         due: i64,
         mut visit: impl FnMut(Item<'a>, Item<'a>),
@@ -258,14 +258,14 @@ impl Hash {
                 packed.iter().for_each(|[field, value]| visit(field, value));
                 None
             }
-            Form::Table(fields) => fields.scan(home, from, due, |field, value, _| visit(field, value)),
+            Form::Table(fields) => fields.scan(alloc, from, due, |field, value, _| visit(field, value)),
         }
     }
 
     /// As [`Self::scan`], with the expiry of each field, and also fields that are expired but not yet deleted.
     pub fn scan_with_expiries<'a>(
         &'a self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         from: u64,
         mut visit: impl FnMut(Item<'a>, Item<'a>, Option<i64>),
     ) -> Option<u64> {
@@ -274,7 +274,7 @@ impl Hash {
                 packed.iter().for_each(|[field, value]| visit(field, value, None));
                 None
             }
-            Form::Table(fields) => fields.scan(home, from, i64::MIN, visit),
+            Form::Table(fields) => fields.scan(alloc, from, i64::MIN, visit),
         }
     }
 
@@ -310,7 +310,7 @@ impl Hash {
         }
     }
 
-    fn make_table(&mut self, home: AllocContext<'_>) {
+    fn make_table(&mut self, alloc: AllocContext<'_>) {
         let (packed, is_listpack) = match &self.form {
             Form::Packed(packed) => (packed, true),
             Form::PackedHashtable(packed) => (packed, false),
@@ -321,7 +321,7 @@ impl Hash {
         let [field_buffer, value_buffer] = &mut buffers;
         for [field, value] in packed {
             let (field, value) = (field.text(field_buffer), value.text(value_buffer));
-            fields.set(home, field, value, ExpiryChange::Clear, i64::MIN);
+            fields.set(alloc, field, value, ExpiryChange::Clear, i64::MIN);
         }
         self.form = Form::Table(fields);
     }
@@ -366,10 +366,10 @@ impl Hash {
 
     /// Verifies the invariants of the forms.
     #[cfg(any(test, debug_assertions))]
-    pub fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
+    pub fn check(&self, alloc: AllocContext<'_>) -> Result<(), String> {
         match &self.form {
             Form::Packed(packed) | Form::PackedHashtable(packed) => packed.check(),
-            Form::Table(fields) => fields.check(home),
+            Form::Table(fields) => fields.check(alloc),
         }
     }
 }

@@ -162,7 +162,7 @@ impl List {
         self.set_quicklist(exceeded);
     }
 
-    /// Makes the encoding `quicklist`, whatever the size.
+    /// Makes the encoding `quicklist`, regardless of the size.
     pub fn report_as_quicklist(&mut self) {
         self.set_quicklist(true);
     }

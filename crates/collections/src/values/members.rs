@@ -206,15 +206,15 @@ impl<K: Keyed> Members<K> {
     }
 
     /// The table, created if there is none, for a key with this hash that is not in a leaf.
-    pub(crate) fn make_aside(&mut self, home: AllocContext<'_>, hash: u64) -> &mut Table {
-        let many = self.many_mut(home);
+    pub(crate) fn overflow_or_new(&mut self, alloc: AllocContext<'_>, hash: u64) -> &mut Table {
+        let many = self.many_mut(alloc);
         many.before_overflow_changes(hash);
         &mut many.overflow
     }
 
     /// Adds a member whose key is absent, if it fits its leaf; otherwise it belongs in the table.
     #[inline]
-    pub(crate) fn try_add(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
+    pub(crate) fn try_add(&mut self, alloc: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
         if let Self::One(single) = self
             && member.len() <= K::SIZE_MAX
             && single.leaf().len() < ONE_LEAF_LEN_MAX
@@ -223,9 +223,9 @@ impl<K: Keyed> Members<K> {
             single.push(tag_of(hash), member);
             return true;
         }
-        let many = self.many_mut(home);
+        let many = self.many_mut(alloc);
         many.before_leaf_changes(hash);
-        many.row.try_add(home, hash, member)
+        many.row.try_add(alloc, hash, member)
     }
 
     /// Replaces a member by another one with the same key, if that fits the leaf.
@@ -243,7 +243,7 @@ impl<K: Keyed> Members<K> {
     /// Removes the member at a place.
     pub(crate) fn remove_at(
         &mut self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         place: Place,
         spill: impl FnMut(&mut Table, &[u8]),
     ) {
@@ -251,15 +251,15 @@ impl<K: Keyed> Members<K> {
             Self::One(single) => single.remove(place.index as usize),
             Self::Many(many) => {
                 many.before_change_at(place);
-                many.row.take_out(home.heap, place);
-                self.make_compact(home, spill);
+                many.row.take_out(alloc.heap, place);
+                self.make_compact(alloc, spill);
             }
         }
     }
 
     /// Frees one leaf if there are too many for the remaining members. Members that no longer fit are
     /// passed to `spill`, for the table.
-    pub(crate) fn make_compact(&mut self, home: AllocContext<'_>, mut spill: impl FnMut(&mut Table, &[u8])) {
+    pub(crate) fn make_compact(&mut self, alloc: AllocContext<'_>, mut spill: impl FnMut(&mut Table, &[u8])) {
         let Self::Many(many) = self else { return };
         if many.row.leaf_count() > 1 && many.row.len() * 2 < many.row.leaf_count() * LOAD {
             many.before_merge();
@@ -273,7 +273,7 @@ impl<K: Keyed> Members<K> {
                 *self = Self::One(single);
             }
         } else if row.len() * 2 < row.leaf_count() * LOAD {
-            row.merge(home, |member| spill(overflow, member));
+            row.merge(alloc, |member| spill(overflow, member));
         }
     }
 
@@ -281,7 +281,7 @@ impl<K: Keyed> Members<K> {
     pub(crate) const CURSOR_MAX: u64 = (2 << ORDER_BITS) - 1;
 
     /// The place of a random member, uniformly distributed; `None` if a member of the table is drawn, or if
-    /// there is none: see [`Self::sample_aside`]. Must not be empty.
+    /// there is none: see [`Self::sample_overflow`]. Must not be empty.
     pub(crate) fn sample(&self, random: &mut impl FnMut() -> u64) -> Option<Place> {
         match self {
             Self::One(single) => Some(Place { leaf: 0, index: below(random(), single.leaf().len()) as u32 }),
@@ -295,7 +295,7 @@ impl<K: Keyed> Members<K> {
     }
 
     /// A random member of the table.
-    pub(crate) fn sample_aside(&self, random: u64) -> Option<Entry<'_>> {
+    pub(crate) fn sample_overflow(&self, random: u64) -> Option<Entry<'_>> {
         self.overflow()?.sample(random)
     }
 
@@ -312,7 +312,7 @@ impl<K: Keyed> Members<K> {
     /// Returns where to continue, or `None` at the end.
     pub(crate) fn scan<'a>(
         &'a self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         from: u64,
         mut visit: impl FnMut(&'a [u8]),
         visit_overflow: impl FnMut(Entry<'a>),
@@ -322,14 +322,14 @@ impl<K: Keyed> Members<K> {
                 let from = u32::try_from(from).ok()?;
                 let members = single.leaf().iter();
                 let is_left =
-                    |member: &[u8]| from == 0 || scan_position(home.hasher.hash(K::key(member))) >= from;
+                    |member: &[u8]| from == 0 || scan_position(alloc.hasher.hash(K::key(member))) >= from;
                 members.filter(|member| is_left(member)).for_each(visit);
                 return None;
             }
             Self::Many(many) => many,
         };
         if let Ok(from) = u32::try_from(from) {
-            let next = many.row.scan(home.hasher, from, &mut visit);
+            let next = many.row.scan(alloc.hasher, from, &mut visit);
             return (next < 1 << ORDER_BITS || !many.overflow.is_empty()).then_some(next);
         }
         let position = u32::try_from(from - (1 << ORDER_BITS)).ok()?;
@@ -351,13 +351,14 @@ impl<K: Keyed> Members<K> {
 
     /// Verifies the invariants.
     #[cfg(any(test, debug_assertions))]
-    pub(crate) fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
+    pub(crate) fn check(&self, alloc: AllocContext<'_>) -> Result<(), String> {
         let many = match self {
-            Self::One(single) => return check_leaf::<K>(home, single.leaf(), |_| true),
+            Self::One(single) => return check_leaf::<K>(alloc, single.leaf(), |_| true),
             Self::Many(many) => many,
         };
-        many.row.check(home)?;
-        let is_twice = |entry: Entry<'_>| many.row.find(home.hasher.hash(entry.key()), entry.key()).is_some();
+        many.row.check(alloc)?;
+        let is_twice =
+            |entry: Entry<'_>| many.row.find(alloc.hasher.hash(entry.key()), entry.key()).is_some();
         if many.overflow.iter().any(is_twice) {
             return Err("a member is in two places".to_owned());
         }
@@ -390,12 +391,12 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    fn many_mut(&mut self, home: AllocContext<'_>) -> &mut Many<K> {
+    fn many_mut(&mut self, alloc: AllocContext<'_>) -> &mut Many<K> {
         if let Self::One(single) = self {
             let mut row = LinearHashDirectory::new();
             for member in single.leaf().iter() {
-                let is_added = row.try_add(home, home.hasher.hash(K::key(member)), member);
-                debug_assert!(is_added, "a leaf has room for what was in a leaf before");
+                let is_added = row.try_add(alloc, alloc.hasher.hash(K::key(member)), member);
+                debug_assert!(is_added, "the new leaf has room for the elements of the old one");
             }
             *self = Self::Many(Box::new(Many { row, overflow: Table::new(), tracker: Tracker::default() }));
         }
@@ -414,13 +415,13 @@ pub(crate) fn below(random: u64, bound: usize) -> usize {
 
 #[cfg(any(test, debug_assertions))]
 fn check_leaf<K: Keyed>(
-    home: AllocContext<'_>,
+    alloc: AllocContext<'_>,
     leaf: Leaf<'_>,
     belongs: impl Fn(u64) -> bool,
 ) -> Result<(), String> {
     leaf.check()?;
     for (index, member) in leaf.iter().enumerate() {
-        let hash = home.hasher.hash(K::key(member));
+        let hash = alloc.hasher.hash(K::key(member));
         if !belongs(hash) || leaf.tag(index) != tag_of(hash) {
             return Err(format!("{member:?} is in the wrong leaf or has the wrong tag"));
         }

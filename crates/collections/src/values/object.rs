@@ -136,7 +136,7 @@ impl Object {
         }
     }
 
-    /// Reads that beginning, if it locates what an operation reads next, and prefetches that.
+    /// Reads that beginning, if it locates the next memory of an operation, and prefetches it.
     #[inline(always)]
     pub fn prefetch_index(&self) {
         match self {

@@ -2,7 +2,7 @@
 //! that a loader creates before it has the latch.
 //!
 //! Owns the entry's block and the value's memory outside it. Frees both when dropped, on any thread, so a
-//! large value can be freed elsewhere.
+//! large value can be freed by another thread.
 //!
 //! Changes have the form "old owner in, new owner out" ([`OwnedEntry::with_value`] and similar): they reuse
 //! the block if the size class stays the same, and otherwise move to a new one.
@@ -415,8 +415,8 @@ impl OwnedEntry {
         // SAFETY: (1) the entry holds a reference count of the text; the address is written back before it
         // is read again.
         let text = ManuallyDrop::new(unsafe { Arc::from_raw(address) });
-        let mut lent = LentText { size_before: text.capacity(), text, target, core };
-        edit(&mut lent.text)
+        let mut edited = EditedText { size_before: text.capacity(), text, target, core };
+        edit(&mut edited.text)
     }
 
     /// # Safety
@@ -529,7 +529,7 @@ impl Drop for OwnedEntry {
 
 /// A long string during a change. Its address returns to the entry, and its bytes to the count, also in a
 /// panic.
-struct LentText<'a> {
+struct EditedText<'a> {
     text: ManuallyDrop<Arc<Vec<u8>>>,
     size_before: usize,
     /// Invariant: the place of the address in the entry, which is exclusive to this change.
@@ -537,7 +537,7 @@ struct LentText<'a> {
     core: &'a heap::HeapCore,
 }
 
-impl Drop for LentText<'_> {
+impl Drop for EditedText<'_> {
     fn drop(&mut self) {
         self.core.note_external(self.text.capacity() as isize - self.size_before as isize);
         // SAFETY: the text is taken only here.

@@ -95,8 +95,8 @@ impl<'a> MemberProbe<'a> {
     }
 
     #[inline]
-    fn hash(&mut self, home: AllocContext<'_>) -> u64 {
-        *self.hash.get_or_insert_with(|| home.hasher.hash(self.bytes))
+    fn hash(&mut self, alloc: AllocContext<'_>) -> u64 {
+        *self.hash.get_or_insert_with(|| alloc.hasher.hash(self.bytes))
     }
 }
 
@@ -217,11 +217,11 @@ impl Set {
     /// Whether the set has a member.
     #[inline]
     #[must_use]
-    pub fn contains(&self, home: AllocContext<'_>, member: &[u8]) -> bool {
+    pub fn contains(&self, alloc: AllocContext<'_>, member: &[u8]) -> bool {
         match &self.form {
             Form::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.contains(value)),
             Form::Listpack(members) | Form::Hashtable(members) => {
-                members.contains(home.hasher.hash(member), member)
+                members.contains(alloc.hasher.hash(member), member)
             }
         }
     }
@@ -236,58 +236,58 @@ impl Set {
     /// Whether the set has the member of a probe.
     #[inline]
     #[must_use]
-    pub fn has(&self, home: AllocContext<'_>, wanted: &mut MemberProbe<'_>) -> bool {
+    pub fn has(&self, alloc: AllocContext<'_>, wanted: &mut MemberProbe<'_>) -> bool {
         match &self.form {
             Form::Ints(ints) => wanted.int().is_some_and(|value| ints.contains(value)),
             Form::Listpack(members) | Form::Hashtable(members) => {
-                members.contains(wanted.hash(home), wanted.bytes)
+                members.contains(wanted.hash(alloc), wanted.bytes)
             }
         }
     }
 
     /// Updates the encoding before `len` members are added at once.
-    pub fn expect_len(&mut self, home: AllocContext<'_>, len: usize, limits: SetLimits) {
+    pub fn expect_len(&mut self, alloc: AllocContext<'_>, len: usize, limits: SetLimits) {
         let too_many = match &self.form {
             Form::Ints(_) => len > limits.intset_len_max,
             Form::Listpack(_) => len > limits.listpack_len_max,
             Form::Hashtable(_) => false,
         };
         if too_many {
-            self.become_hashtable(home);
+            self.become_hashtable(alloc);
         }
     }
 
     /// Adds a member. Returns whether it was new.
     #[inline]
-    pub fn add(&mut self, home: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {
+    pub fn add(&mut self, alloc: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {
         match &mut self.form {
-            Form::Hashtable(members) => members.add(home, home.hasher.hash(member), member),
+            Form::Hashtable(members) => members.add(alloc, alloc.hasher.hash(member), member),
             Form::Listpack(members) => {
-                let is_new = members.add(home, home.hasher.hash(member), member);
+                let is_new = members.add(alloc, alloc.hasher.hash(member), member);
                 if is_new
                     && (members.len() > limits.listpack_len_max
                         || member.len() > limits.listpack_value_size_max)
                 {
-                    self.become_hashtable(home);
+                    self.become_hashtable(alloc);
                 }
                 is_new
             }
-            Form::Ints(_) => self.add_to_ints(home, member, limits),
+            Form::Ints(_) => self.add_to_ints(alloc, member, limits),
         }
     }
 
     /// Adds a member obtained from a set. Returns whether it was new.
-    pub fn add_item(&mut self, home: AllocContext<'_>, item: Item<'_>, limits: SetLimits) -> bool {
-        self.add(home, item.text(&mut DecimalBuffer::new()), limits)
+    pub fn add_item(&mut self, alloc: AllocContext<'_>, item: Item<'_>, limits: SetLimits) -> bool {
+        self.add(alloc, item.text(&mut DecimalBuffer::new()), limits)
     }
 
     /// Removes a member. Returns whether it was present.
     #[inline]
-    pub fn remove(&mut self, home: AllocContext<'_>, member: &[u8]) -> bool {
+    pub fn remove(&mut self, alloc: AllocContext<'_>, member: &[u8]) -> bool {
         match &mut self.form {
             Form::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.remove(value)),
             Form::Listpack(members) | Form::Hashtable(members) => {
-                members.remove(home, home.hasher.hash(member), member)
+                members.remove(alloc, alloc.hasher.hash(member), member)
             }
         }
     }
@@ -306,7 +306,7 @@ impl Set {
                     place: Some(SetPlace(Spot::Member(place))),
                 },
                 None => {
-                    let entry = members.sample_aside(random()).expect("there is one if there is no place");
+                    let entry = members.sample_overflow(random()).expect("a set without leaves has members");
                     Sampled { item: Item::Bytes(entry.key()), place: None }
                 }
             },
@@ -316,7 +316,7 @@ impl Set {
     /// Passes a random member to `see` and removes it. The set must not be empty.
     pub fn pop(
         &mut self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         random: &mut impl FnMut() -> u64,
         see: impl FnOnce(Item<'_>),
     ) {
@@ -324,13 +324,13 @@ impl Set {
         see(item);
         let Some(SetPlace(spot)) = place else {
             let member: Box<[u8]> = item.text(&mut DecimalBuffer::new()).into();
-            self.remove(home, &member);
+            self.remove(alloc, &member);
             return;
         };
         match (&mut self.form, spot) {
             (Form::Ints(ints), Spot::Int(index)) => ints.remove_at(index as usize),
             (Form::Listpack(members) | Form::Hashtable(members), Spot::Member(place)) => {
-                members.remove_member(home, place);
+                members.remove_member(alloc, place);
             }
             _ => unreachable!("the spot is of this set's form"),
         }
@@ -365,7 +365,7 @@ impl Set {
     /// is visited exactly once.
     pub fn scan<'a>(
         &'a self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         from: u64,
         mut visit: impl FnMut(Item<'a>),
     ) -> Option<u64> {
@@ -377,7 +377,7 @@ impl Set {
             Form::Hashtable(members) => {
                 let mut overflow = Vec::new();
                 let next = members.scan(
-                    home,
+                    alloc,
                     from,
                     |member| visit(Item::Bytes(member)),
                     |entry| overflow.push(entry),
@@ -433,19 +433,19 @@ impl Set {
 
     /// Verifies the invariants.
     #[cfg(any(test, debug_assertions))]
-    pub fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
+    pub fn check(&self, alloc: AllocContext<'_>) -> Result<(), String> {
         match &self.form {
             Form::Ints(ints) => ints.check(),
-            Form::Listpack(members) | Form::Hashtable(members) => members.check(home),
+            Form::Listpack(members) | Form::Hashtable(members) => members.check(alloc),
         }
     }
 
-    fn add_to_ints(&mut self, home: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {
+    fn add_to_ints(&mut self, alloc: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {
         let Form::Ints(ints) = &mut self.form else { unreachable!("callers have seen the form") };
         if let Some(value) = parse_canonical(member) {
             let is_new = ints.add(value);
             if is_new && ints.len() > limits.intset_len_max {
-                self.become_hashtable(home);
+                self.become_hashtable(alloc);
             }
             return is_new;
         }
@@ -453,15 +453,15 @@ impl Set {
         let longest = if len == 0 { 0 } else { decimal_len(ints.at(0)).max(decimal_len(ints.at(last))) };
         let is_listpack =
             len < limits.listpack_len_max && member.len().max(longest) <= limits.listpack_value_size_max;
-        let mut members = members_of(home, ints);
-        members.add(home, home.hasher.hash(member), member);
+        let mut members = members_of(alloc, ints);
+        members.add(alloc, alloc.hasher.hash(member), member);
         self.form = if is_listpack { Form::Listpack(members) } else { Form::Hashtable(members) };
         true
     }
 
-    fn become_hashtable(&mut self, home: AllocContext<'_>) {
+    fn become_hashtable(&mut self, alloc: AllocContext<'_>) {
         let members = match &mut self.form {
-            Form::Ints(ints) => members_of(home, ints),
+            Form::Ints(ints) => members_of(alloc, ints),
             Form::Listpack(members) | Form::Hashtable(members) => std::mem::replace(members, Members::new()),
         };
         self.form = Form::Hashtable(members);
@@ -471,12 +471,12 @@ impl Set {
 /// Number of allocations above which another thread frees a set.
 const COSTLY_ALLOCATION_COUNT: usize = 64;
 
-fn members_of(home: AllocContext<'_>, ints: &IntSet) -> Members<Whole> {
+fn members_of(alloc: AllocContext<'_>, ints: &IntSet) -> Members<Whole> {
     let mut members = Members::new();
     let mut buffer = DecimalBuffer::new();
     for index in 0..ints.len() {
         let text = buffer.format(ints.at(index));
-        members.add_new(home, home.hasher.hash(text), text);
+        members.add_new(alloc, alloc.hasher.hash(text), text);
     }
     members
 }

@@ -141,8 +141,8 @@ impl SortedSet {
     /// The score of a member.
     #[inline]
     #[must_use]
-    pub fn score(&self, home: AllocContext<'_>, member: &[u8]) -> Option<f64> {
-        let hash = home.hasher.hash(member);
+    pub fn score(&self, alloc: AllocContext<'_>, member: &[u8]) -> Option<f64> {
+        let hash = alloc.hasher.hash(member);
         match &self.form {
             Form::Small(small) => Some(small.score(small.find(tag_of(hash), member)?)),
             Form::Large(large) => large.score(hash, member),
@@ -152,8 +152,8 @@ impl SortedSet {
     /// The rank of a member, counted from the lowest score, and its score.
     #[inline]
     #[must_use]
-    pub fn rank(&self, home: AllocContext<'_>, member: &[u8]) -> Option<(usize, f64)> {
-        let hash = home.hasher.hash(member);
+    pub fn rank(&self, alloc: AllocContext<'_>, member: &[u8]) -> Option<(usize, f64)> {
+        let hash = alloc.hasher.hash(member);
         match &self.form {
             Form::Small(small) => {
                 let index = small.find(tag_of(hash), member)?;
@@ -181,18 +181,18 @@ impl SortedSet {
     #[inline]
     pub fn update(
         &mut self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         limits: SortedSetLimits,
         member: &[u8],
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
     ) -> Updated {
-        let hash = home.hasher.hash(member);
+        let hash = alloc.hasher.hash(member);
         let small = match &mut self.form {
             Form::Small(small) => small,
             Form::Large(large) => {
                 let is_listpack = large.is_named_listpack;
                 let decide = |old| decide(old).map(|score| if is_listpack { score + 0.0 } else { score });
-                let updated = large.update(home, hash, member, decide);
+                let updated = large.update(alloc, hash, member, decide);
                 if large.is_named_listpack && updated.is_added() && limits.are_passed(large.len(), member) {
                     large.is_named_listpack = false;
                 }
@@ -217,7 +217,7 @@ impl SortedSet {
         if small.has_room_for(member.len()) {
             small.insert(tag, member, score);
         } else {
-            self.enlarge(home).insert(home, hash, member, score);
+            self.enlarge(alloc).insert(alloc, hash, member, score);
         }
         Updated { old: None, new }
     }
@@ -225,25 +225,25 @@ impl SortedSet {
     /// Sets the score of a member, which is added if it is absent. Returns its previous score.
     pub fn insert(
         &mut self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         limits: SortedSetLimits,
         member: &[u8],
         score: f64,
     ) -> Option<f64> {
-        self.update(home, limits, member, |_| Some(score)).old
+        self.update(alloc, limits, member, |_| Some(score)).old
     }
 
     /// Fills an empty set with ordered elements, each member once.
     pub fn fill_in_order<'m>(
         &mut self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         limits: SortedSetLimits,
         elements: impl ExactSizeIterator<Item = (&'m [u8], f64)>,
     ) {
         debug_assert!(self.is_empty());
         if elements.len() <= FEW_LEN_MAX {
             for (member, score) in elements {
-                self.insert(home, limits, member, score);
+                self.insert(alloc, limits, member, score);
             }
             return;
         }
@@ -253,16 +253,16 @@ impl SortedSet {
             is_listpack = is_listpack && !limits.are_passed(len, member);
             (member, if is_listpack { score + 0.0 } else { score })
         });
-        let mut large = Box::new(Large::of_ordered(home, named));
+        let mut large = Box::new(Large::of_ordered(alloc, named));
         large.is_named_listpack = is_listpack;
         self.form = Form::Large(large);
     }
 
     /// Removes a member. Returns its score.
-    pub fn remove(&mut self, home: AllocContext<'_>, member: &[u8]) -> Option<f64> {
-        let hash = home.hasher.hash(member);
+    pub fn remove(&mut self, alloc: AllocContext<'_>, member: &[u8]) -> Option<f64> {
+        let hash = alloc.hasher.hash(member);
         match &mut self.form {
-            Form::Large(large) => large.remove(home, hash, member),
+            Form::Large(large) => large.remove(alloc, hash, member),
             Form::Small(small) => {
                 let index = small.find(tag_of(hash), member)?;
                 let score = small.score(index);
@@ -273,10 +273,10 @@ impl SortedSet {
     }
 
     /// Removes `count` elements from rank `start` on, which must exist.
-    pub fn remove_ranks(&mut self, home: AllocContext<'_>, start: usize, count: usize) {
+    pub fn remove_ranks(&mut self, alloc: AllocContext<'_>, start: usize, count: usize) {
         match &mut self.form {
             Form::Small(small) => small.remove(start, count),
-            Form::Large(large) => large.remove_ranks(home, start, count),
+            Form::Large(large) => large.remove_ranks(alloc, start, count),
         }
     }
 
@@ -381,11 +381,11 @@ impl SortedSet {
     }
 
     /// Converts the set to the large form.
-    fn enlarge(&mut self, home: AllocContext<'_>) -> &mut Large {
+    fn enlarge(&mut self, alloc: AllocContext<'_>) -> &mut Large {
         if let Form::Small(small) = &self.form {
             let mut large = Box::new(Large::default());
             for (member, score) in self.iter() {
-                large.insert(home, home.hasher.hash(member), member, score);
+                large.insert(alloc, alloc.hasher.hash(member), member, score);
             }
             large.is_named_listpack = !small.is_named_skiplist();
             self.form = Form::Large(large);
@@ -457,7 +457,7 @@ impl<'a> Iterator for Iter<'a> {
                 let entry = cursor.entry();
                 if self.left > 0 {
                     let is_there = if self.is_backward { cursor.step_back() } else { cursor.step() };
-                    debug_assert!(is_there, "the count was cut to what is there");
+                    debug_assert!(is_there, "the count is limited to the existing elements");
                 }
                 Some((entry.key(), score_of(entry)))
             }
@@ -475,9 +475,9 @@ impl ExactSizeIterator for Iter<'_> {}
 #[cfg(any(test, debug_assertions))]
 impl SortedSet {
     /// Verifies the invariants of its form.
-    pub fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
+    pub fn check(&self, alloc: AllocContext<'_>) -> Result<(), String> {
         match &self.form {
-            Form::Small(small) => small.check(|member| tag_of(home.hasher.hash(member))),
+            Form::Small(small) => small.check(|member| tag_of(alloc.hasher.hash(member))),
             Form::Large(large) => large.check(),
         }
     }

@@ -181,7 +181,7 @@ mod tests {
     type Rule = fn(bool, usize) -> bool;
 
     #[test]
-    fn like_one_bit_at_a_time() {
+    fn agrees_with_a_bitwise_model() {
         let sources: [&[u8]; 3] = [&[0b1111_0000, 0xAA, 0x0F], &[0b1100_1100, 0xFF], &[0b1010_1010]];
         let bit = |source: &[u8], at: usize| super::super::bits::is_set(source, at);
         let cases: &[(Operation, Rule)] = &[
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn long_strings_like_short_ones() {
+    fn long_strings_agree_with_the_short_form() {
         let long =
             |seed: usize, len: usize| (0..len).map(|place| (place * seed / 7) as u8).collect::<Vec<u8>>();
         let sources =

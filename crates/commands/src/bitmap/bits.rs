@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_finds_like_one_bit_at_a_time() {
+    fn counting_and_finding_agree_with_a_bitwise_model() {
         for bytes in samples() {
             let bits = bits_of(&bytes);
             assert_eq!(count_ones(&bytes), bits.iter().filter(|bit| **bit).count() as u64);

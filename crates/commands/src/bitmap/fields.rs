@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit() {
+    fn overflow_wraps_saturates_or_fails() {
         use Overflow::{Fail, Saturate, Wrap};
         let cases = [
             (field(false, 8), 255, 1, [Some(0), Some(255), None]),

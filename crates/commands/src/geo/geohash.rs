@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_lead_around_the_world() {
+    fn neighbours_wrap_around_the_globe() {
         let cell = Cell::around(Point { longitude: 13.4, latitude: 52.5 }, 5);
         let directions = (-1..=1).flat_map(|east| (-1..=1).map(move |north| (east, north)));
         for (east, north) in directions {

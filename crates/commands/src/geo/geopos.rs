@@ -66,7 +66,7 @@ pub const GEODIST: Command = Command {
 
 /// Returns the position of a member.
 fn place(ctx: &Ctx<'_>, set: Option<&SortedSet>, member: &[u8]) -> Option<Point> {
-    set?.score(ctx.home(ctx.key(0)), member).map(Point::of_score)
+    set?.score(ctx.alloc_context(ctx.key(0)), member).map(Point::of_score)
 }
 
 fn run_geopos(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {

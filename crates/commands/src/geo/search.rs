@@ -115,7 +115,7 @@ pub(super) fn search(
     let set = ctx.find::<SortedSet>(source)?;
     let member_point = |member: &[u8]| match set {
         None => Ok(None),
-        Some(set) => match set.score(ctx.home(source), member) {
+        Some(set) => match set.score(ctx.alloc_context(source), member) {
             Some(score) => Ok(Some(Point::of_score(score))),
             None => Err(CommandError::quote("ERR member ", member, " does not exist")),
         },
@@ -363,13 +363,13 @@ impl SearchOptions {
 
     /// Creates the sorted set to store from the result.
     fn stored(&self, ctx: &Ctx<'_>, destination: Key<'_>, found: &[Found<'_>]) -> SortedSet {
-        let (home, limits) = (ctx.home(destination), limits(ctx));
+        let (alloc, limits) = (ctx.alloc_context(destination), limits(ctx));
         let mut stored = SortedSet::new();
         let value_size_max = found.iter().map(|place| place.member.len()).max().unwrap_or(0);
         stored.prepare(found.len(), value_size_max, limits);
         for place in found {
             let score = if self.stores_distance { place.distance / self.unit } else { place.score };
-            stored.insert(home, limits, place.member, score);
+            stored.insert(alloc, limits, place.member, score);
         }
         stored
     }

@@ -188,8 +188,8 @@ impl<'a> Ctx<'a> {
     fn write_long(&self, entry: Entry<'_>, bytes: &[u8], out: &mut ReplyBuffer<'_>) {
         let shared_replies = &self.effects.shared_replies;
         let size_min = self.config.min_string_size_avoid_copy_reply_threaded as usize;
-        let is_lent = size_min > 0 && bytes.len() >= size_min && shared_replies.is_accepted();
-        match Some(entry).filter(|_| is_lent).and_then(Entry::shared_text) {
+        let is_shared = size_min > 0 && bytes.len() >= size_min && shared_replies.is_accepted();
+        match Some(entry).filter(|_| is_shared).and_then(Entry::shared_text) {
             Some(text) => {
                 let at = out.bulk_elsewhere(text.len());
                 shared_replies.share(at, text);
@@ -231,7 +231,7 @@ impl<'a> Ctx<'a> {
     /// Returns the allocation context of a key's collection, for operations that only read.
     #[must_use]
     #[inline]
-    pub fn home(&self, key: Key<'_>) -> AllocContext<'static> {
+    pub fn alloc_context(&self, key: Key<'_>) -> AllocContext<'static> {
         self.data.alloc_context(key)
     }
 

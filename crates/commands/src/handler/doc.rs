@@ -1,6 +1,6 @@
 //! The documentation of a [`Command`](crate::command::Command), as `COMMAND DOCS` returns it.
 //!
-//! Everything is `const`: the content is what client libraries and command lines need for completion and
+//! Everything is `const`: client libraries and command lines use the content for completion and
 //! help.
 
 /// Documentation of one command or subcommand.

@@ -11,23 +11,23 @@ use wire::reply::{Deferred, ReplyBuffer};
 pub const COPIED_SIZE_MAX: usize = 1 << 10;
 
 /// Size of a chunk in bytes: as much as a connection passes to the kernel at a time.
-const PORTION_SIZE: usize = 256 << 10;
+const CHUNK_SIZE: usize = 256 << 10;
 
-/// A shared string or a chunk, at its place in a reply.
-pub struct Lent {
+/// A part of a reply with its own buffer: a shared string or a chunk, at its place in the reply.
+pub struct ReplyPart {
     /// Bytes of output before it.
     pub at: usize,
     /// The string, as it was when the command ran.
     pub text: Arc<Vec<u8>>,
     /// Whether it is a chunk of the reply, not a value.
-    is_portion: bool,
+    is_chunk: bool,
 }
 
 /// Shared strings and chunks between the bytes of an output, in order.
 #[derive(Default)]
-pub struct LentTexts(Vec<Lent>);
+pub struct ReplyParts(Vec<ReplyPart>);
 
-impl LentTexts {
+impl ReplyParts {
     /// Whether there are none.
     #[inline]
     #[must_use]
@@ -38,18 +38,18 @@ impl LentTexts {
     /// Returns the total bytes of the buffers after a position in the output.
     #[must_use]
     pub fn size_since(&self, mark: usize) -> usize {
-        self.0.iter().filter(|lent| lent.at > mark).map(|lent| lent.text.len()).sum()
+        self.0.iter().filter(|part| part.at > mark).map(|part| part.text.len()).sum()
     }
 
     /// Returns the total bytes of the chunks, which no other owner shares.
     #[must_use]
-    pub fn portions_size(&self) -> usize {
-        self.0.iter().filter(|lent| lent.is_portion).map(|lent| lent.text.len()).sum()
+    pub fn chunks_size(&self) -> usize {
+        self.0.iter().filter(|part| part.is_chunk).map(|part| part.text.len()).sum()
     }
 
     /// Removes the buffers after a position at which the output is truncated.
-    pub fn forget_since(&mut self, mark: usize) {
-        self.0.retain(|lent| lent.at <= mark);
+    pub fn truncate_to(&mut self, mark: usize) {
+        self.0.retain(|part| part.at <= mark);
     }
 
     /// Moves all of `others` to the end.
@@ -57,8 +57,8 @@ impl LentTexts {
         self.0.append(&mut others.0);
     }
 
-    /// Iterates over all, last one first.
-    pub fn into_iter_from_end(self) -> impl Iterator<Item = Lent> {
+    /// Iterates over all parts, the last one first.
+    pub fn into_iter_from_end(self) -> impl Iterator<Item = ReplyPart> {
         self.0.into_iter().rev()
     }
 }
@@ -67,7 +67,7 @@ impl LentTexts {
 #[derive(Default)]
 pub struct SharedReplyBuffers {
     is_accepted: Cell<bool>,
-    lent: RefCell<LentTexts>,
+    parts: RefCell<ReplyParts>,
 }
 
 impl SharedReplyBuffers {
@@ -81,7 +81,7 @@ impl SharedReplyBuffers {
     }
 
     pub(crate) fn share(&self, at: usize, text: Arc<Vec<u8>>) {
-        self.lent.borrow_mut().0.push(Lent { at, text, is_portion: false });
+        self.parts.borrow_mut().0.push(ReplyPart { at, text, is_chunk: false });
     }
 
     /// Returns the chunk writer for a reply that begins at the current end of `out`.
@@ -93,11 +93,11 @@ impl SharedReplyBuffers {
         }
     }
 
-    /// Returns the strings and chunks not taken yet.
+    /// Returns the shared strings and chunks not taken yet.
     #[inline]
     #[must_use]
-    pub fn lent(&mut self) -> &mut LentTexts {
-        self.lent.get_mut()
+    pub fn parts(&mut self) -> &mut ReplyParts {
+        self.parts.get_mut()
     }
 }
 
@@ -112,23 +112,23 @@ impl ReplyChunks<'_> {
     /// Called between two elements: splits off a chunk if enough is written.
     #[inline]
     pub fn cut(&self, out: &mut ReplyBuffer<'_>) {
-        if out.mark().position() >= self.start.saturating_add(PORTION_SIZE) {
-            self.put_aside(out);
+        if out.mark().position() >= self.start.saturating_add(CHUNK_SIZE) {
+            self.split_chunk(out);
         }
     }
 
     #[cold]
-    fn put_aside(&self, out: &mut ReplyBuffer<'_>) {
+    fn split_chunk(&self, out: &mut ReplyBuffer<'_>) {
         let text = Arc::new(out.split_off(self.start));
-        self.shared_replies.lent.borrow_mut().0.push(Lent { at: self.start, text, is_portion: true });
+        self.shared_replies.parts.borrow_mut().0.push(ReplyPart { at: self.start, text, is_chunk: true });
     }
 
-    /// Called at the end: sets the length of an aggregate whose header was the last thing written before the
+    /// Called at the end: sets the length of an aggregate whose header was written last before the
     /// chunks.
     pub fn set_len(self, out: &mut ReplyBuffer<'_>, deferred: Deferred, len: usize) {
         let moved = out.set_len(deferred, len);
-        for lent in self.shared_replies.lent.borrow_mut().0.iter_mut().filter(|lent| lent.at >= self.start) {
-            lent.at += moved;
+        for part in self.shared_replies.parts.borrow_mut().0.iter_mut().filter(|part| part.at >= self.start) {
+            part.at += moved;
         }
     }
 }
@@ -152,22 +152,22 @@ mod tests {
             chunks.cut(&mut out);
         }
         chunks.set_len(&mut out, array, count as usize);
-        let (size, lent) = (bytes.len(), shared_replies.lent.into_inner());
-        assert_eq!(lent.portions_size(), lent.size_since(0));
-        for lent in lent.into_iter_from_end() {
-            bytes.splice(lent.at..lent.at, lent.text.iter().copied());
+        let (size, parts) = (bytes.len(), shared_replies.parts.into_inner());
+        assert_eq!(parts.chunks_size(), parts.size_since(0));
+        for part in parts.into_iter_from_end() {
+            bytes.splice(part.at..part.at, part.text.iter().copied());
         }
         (bytes, size)
     }
 
     #[test]
-    fn portions_and_the_rest_are_the_whole_reply() {
+    fn chunks_and_remainder_form_the_whole_reply() {
         for count in [0, 9, 10, 1000, 100_000] {
             let (whole, size) = reply(count, false);
             assert_eq!(whole.len(), size);
             let (joined, rest) = reply(count, true);
             assert!(joined == whole, "{count}");
-            assert!(rest < PORTION_SIZE + 64, "{rest} bytes are left");
+            assert!(rest < CHUNK_SIZE + 64, "{rest} bytes are left");
         }
     }
 }

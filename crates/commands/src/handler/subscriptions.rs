@@ -66,7 +66,7 @@ impl Subscriptions {
 impl Session {
     /// Whether it is subscribed to this name.
     #[must_use]
-    pub fn listens_to(&self, kind: SubscriptionKind, name: &[u8]) -> bool {
+    pub fn is_subscribed_to(&self, kind: SubscriptionKind, name: &[u8]) -> bool {
         self.subscriptions.as_ref().is_some_and(|names| names.names(kind).contains(name))
     }
 
@@ -83,7 +83,7 @@ impl Session {
     }
 
     /// Adds a subscription.
-    pub fn note_listening(&mut self, kind: SubscriptionKind, name: Arc<[u8]>) {
+    pub fn add_subscription(&mut self, kind: SubscriptionKind, name: Arc<[u8]>) {
         let subscriptions = self.subscriptions.get_or_insert_default();
         subscriptions.names[kind as usize].insert(name);
     }
@@ -100,7 +100,7 @@ impl Session {
 
     /// Whether it is subscribed to any channel or pattern.
     #[must_use]
-    pub fn listens(&self) -> bool {
+    pub fn is_subscribed(&self) -> bool {
         self.name_count(SubscriptionKind::Channel)
             + self.name_count(SubscriptionKind::Pattern)
             + self.name_count(SubscriptionKind::ShardChannel)
@@ -122,14 +122,14 @@ mod tests {
     use base::Millis;
 
     #[test]
-    fn names_come_and_go_and_leave_nothing() {
+    fn removed_subscriptions_leave_no_names() {
         let mut session = Session::new(1, String::new(), String::new(), Millis(0), &Users::new(&CATALOGUE));
-        session.note_listening(SubscriptionKind::Channel, (*b"news").into());
-        session.note_listening(SubscriptionKind::Channel, (*b"news").into());
-        session.note_listening(SubscriptionKind::Pattern, (*b"n*").into());
+        session.add_subscription(SubscriptionKind::Channel, (*b"news").into());
+        session.add_subscription(SubscriptionKind::Channel, (*b"news").into());
+        session.add_subscription(SubscriptionKind::Pattern, (*b"n*").into());
         assert!(
-            session.listens_to(SubscriptionKind::Channel, b"news")
-                && !session.listens_to(SubscriptionKind::Pattern, b"news")
+            session.is_subscribed_to(SubscriptionKind::Channel, b"news")
+                && !session.is_subscribed_to(SubscriptionKind::Pattern, b"news")
         );
         assert_eq!(session.name_count(SubscriptionKind::Channel), 1);
         assert!(

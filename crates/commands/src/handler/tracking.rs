@@ -60,7 +60,7 @@ impl Session {
         self.tracking.as_ref().is_some_and(|tracking| tracking.redirect != 0)
     }
 
-    /// Whether it receives all invalidations, whatever it has read.
+    /// Whether it receives all invalidations, regardless of its reads.
     #[must_use]
     pub fn broadcasts(&self) -> bool {
         self.flags.contains(SessionFlags::TRACKING_BCAST)

@@ -20,7 +20,7 @@ const GROUP_SIZE: usize = keyspace::GROUP_SIZE as usize;
 const ENTRIES_AHEAD: usize = keyspace::ENTRIES_AHEAD as usize;
 const BUCKETS_AHEAD: usize = keyspace::BUCKETS_AHEAD as usize;
 
-/// Keys whose buckets may be remembered: a group, and what lies ahead of it.
+/// Keys whose buckets may be recorded: a group, and the keys ahead of it.
 const WINDOW_SIZE: usize = 32;
 const _: () = assert!(WINDOW_SIZE >= GROUP_SIZE + BUCKETS_AHEAD);
 
@@ -161,7 +161,7 @@ mod tests {
 
     const KEY_COUNT: usize = 4 * WARM_COUNT;
 
-    /// Walks over keys of which every second one is there; `step` runs before each step.
+    /// Walks over keys of which every second one exists; `step` runs before each step.
     fn walked(step: impl Fn(&mut Latching<'static>, usize)) -> Vec<PlannedKey> {
         let db = DbIndex(0);
         let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(1, [1, 2, 3, 4], |_| {})));
@@ -175,7 +175,7 @@ mod tests {
         let planned: Vec<_> = (0..KEY_COUNT).map(planned).collect();
         for name in names.iter().step_by(2) {
             let key = Key::new(keyspace.hasher(), name.as_bytes(), db);
-            latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+            latching.latch(key.slot, Mode::Write).expect("no other session holds a latch");
             latching.set(key, NewValue::Bytes(b"value"), ExpiryChange::Clear);
             latching.release();
         }
@@ -184,7 +184,7 @@ mod tests {
             step(&mut latching, number);
             let key = walk.next(&latching).expect("there are more keys");
             assert_eq!(key.bytes, name.as_bytes());
-            latching.latch(key.slot, Mode::Read).expect("nobody else is there");
+            latching.latch(key.slot, Mode::Read).expect("no other session holds a latch");
             assert_eq!(latching.peek(key).is_some(), number % 2 == 0);
             latching.release();
         }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_seen_beyond_what_the_executor_prefetches() {
+    fn walks_prefetch_beyond_the_executors_window() {
         let planned = walked(|_, _| ());
         assert_eq!(seen_count(&planned[..WARM_COUNT - BUCKETS_AHEAD]), 0);
         assert!(planned.iter().skip(1).step_by(2).all(|key| key.guess.get() == Guess::NONE));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_prefetched_before_the_thread_was_quiescent_is_not_read() {
+    fn prefetches_are_void_after_a_quiescent_state() {
         let planned = walked(|latching, _| latching.quiescent());
         assert_eq!(seen_count(&planned), 0);
     }

@@ -19,7 +19,7 @@ pub(super) fn behind_key(args: Args<'_>, mismatch: CommandError) -> Result<Args<
 }
 
 /// Like [`behind_key`], with the usual error.
-pub(super) fn behind_key_or_say(args: Args<'_>) -> Result<Args<'_>, CommandError> {
+pub(super) fn behind_key_or_error(args: Args<'_>) -> Result<Args<'_>, CommandError> {
     behind_key(args, BAD_COUNT)
 }
 

@@ -29,8 +29,8 @@ pub const COMMAND: Command = Command {
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
     let due = ctx.data.due();
-    let deleted = ctx.edit(key, |hash: &mut Hash, home| {
-        args.tail(2).iter().filter(|field| hash.remove(home, field, due)).count()
+    let deleted = ctx.edit(key, |hash: &mut Hash, alloc| {
+        args.tail(2).iter().filter(|field| hash.remove(alloc, field, due)).count()
     })?;
     let deleted = deleted.unwrap_or(0);
     if deleted > 0 {

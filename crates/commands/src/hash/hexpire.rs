@@ -89,18 +89,18 @@ fn expire(
     let (is_over, due, logs) = (ctx.is_over(at), ctx.data.due(), ctx.logs());
     let mut changed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
-    let changes = ctx.edit(key, |hash: &mut Hash, home| {
+    let changes = ctx.edit(key, |hash: &mut Hash, alloc| {
         let mut changes = 0;
         for field in fields.iter() {
-            let result = match hash.find(home, field, due) {
+            let result = match hash.find(alloc, field, due) {
                 None => NO_FIELD,
                 Some(found) if !condition.allow(found.expiry, at) => NOT_ALLOWED,
                 Some(_) if is_over => {
-                    hash.remove(home, field, due);
+                    hash.remove(alloc, field, due);
                     DELETED
                 }
                 Some(_) => {
-                    hash.set_expiry(home, field, Some(at), due);
+                    hash.set_expiry(alloc, field, Some(at), due);
                     SET
                 }
             };

@@ -28,18 +28,18 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let fields = fields::behind_key_or_say(args)?;
+    let fields = fields::behind_key_or_error(args)?;
     let (due, logs) = (ctx.data.due(), ctx.logs());
     let mut removed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
-    let deleted = ctx.edit(key, |hash: &mut Hash, home| {
+    let deleted = ctx.edit(key, |hash: &mut Hash, alloc| {
         let mut deleted = 0;
         for field in fields.iter() {
-            match hash.find(home, field, due) {
+            match hash.find(alloc, field, due) {
                 None => out.null(),
                 Some(found) => {
                     write_item(&mut out, found.value);
-                    hash.remove(home, field, due);
+                    hash.remove(alloc, field, due);
                     if logs {
                         removed.push(field);
                     }

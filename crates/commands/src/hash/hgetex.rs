@@ -45,19 +45,19 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         fields.iter().for_each(|_| out.null());
         return Ok(out.done());
     }
-    let changes = ctx.edit(key, |hash: &mut Hash, home| {
+    let changes = ctx.edit(key, |hash: &mut Hash, alloc| {
         let mut changes = 0;
         for field in fields.iter() {
-            let Some(found) = hash.find(home, field, due) else {
+            let Some(found) = hash.find(alloc, field, due) else {
                 out.null();
                 continue;
             };
             write_item(&mut out, found.value);
             let was_volatile = found.expiry.is_some();
             let has_changed = match expiry {
-                Some(ExpiryChange::At(_)) if is_over => hash.remove(home, field, due),
-                Some(ExpiryChange::At(at)) => hash.set_expiry(home, field, Some(at), due),
-                Some(ExpiryChange::Clear) => was_volatile && hash.set_expiry(home, field, None, due),
+                Some(ExpiryChange::At(_)) if is_over => hash.remove(alloc, field, due),
+                Some(ExpiryChange::At(at)) => hash.set_expiry(alloc, field, Some(at), due),
+                Some(ExpiryChange::Clear) => was_volatile && hash.set_expiry(alloc, field, None, due),
                 Some(ExpiryChange::Keep) | None => false,
             };
             changes += u64::from(has_changed);

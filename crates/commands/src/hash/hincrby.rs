@@ -38,15 +38,15 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let field = args.at(2);
     let increment = parse_i64_strict(args.at(3)).ok_or(CommandError::NOT_AN_INTEGER)?;
     let (limits, due) = (limits(ctx.config), ctx.data.due());
-    let (sum, was) = ctx.edit_or_new(key, |hash: &mut Hash, home| {
-        let old = match hash.find(home, field, due).map(|field| field.value) {
+    let (sum, was) = ctx.edit_or_new(key, |hash: &mut Hash, alloc| {
+        let old = match hash.find(alloc, field, due).map(|field| field.value) {
             None => 0,
             Some(Item::Int(value)) => value,
             Some(Item::Bytes(text)) => parse_i64_strict(text).ok_or(NOT_AN_INTEGER)?,
         };
         let sum = old.checked_add(increment).ok_or(OVERFLOW)?;
         let mut decimal = DecimalBuffer::new();
-        let was = hash.set(home, limits, field, decimal.format(sum), ExpiryChange::Keep, due);
+        let was = hash.set(alloc, limits, field, decimal.format(sum), ExpiryChange::Keep, due);
         Ok::<_, CommandError>((sum, was))
     })??;
     note_expired(ctx, usize::from(was == FieldWas::Expired), key);

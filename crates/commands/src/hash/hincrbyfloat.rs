@@ -44,8 +44,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let (limits, due) = (limits(ctx.config), ctx.data.due());
     let mut text = Vec::new();
     let mut has_expiry = false;
-    let was = ctx.edit_or_new(key, |hash: &mut Hash, home| {
-        let old = match hash.find(home, field, due) {
+    let was = ctx.edit_or_new(key, |hash: &mut Hash, alloc| {
+        let old = match hash.find(alloc, field, due) {
             None => Extended::ZERO,
             Some(field) => {
                 has_expiry = field.expiry.is_some();
@@ -54,7 +54,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         };
         let sum = old.checked_add(increment).filter(|sum| sum.is_finite()).ok_or(SUM_NOT_FINITE)?;
         sum.write(&mut text);
-        Ok::<_, CommandError>(hash.set(home, limits, field, &text, ExpiryChange::Keep, due))
+        Ok::<_, CommandError>(hash.set(alloc, limits, field, &text, ExpiryChange::Keep, due))
     })??;
     note_expired(ctx, usize::from(was == FieldWas::Expired), key);
     ctx.changed(EventClass::Hash, "hincrbyfloat", key);

@@ -28,12 +28,12 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let (home, due) = (ctx.home(key), ctx.data.due());
+    let (alloc, due) = (ctx.alloc_context(key), ctx.data.due());
     let hash = ctx.find::<Hash>(key)?;
     let fields = args.tail(2);
     let mut out = reply.array(fields.len());
     for field in fields.iter() {
-        match hash.and_then(|hash| hash.find(home, field, due)) {
+        match hash.and_then(|hash| hash.find(alloc, field, due)) {
             Some(field) => write_item(&mut out, field.value),
             None => out.null(),
         }

@@ -31,18 +31,18 @@ const PERSISTED: i64 = 1;
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let fields = fields::behind_key_or_say(args)?;
+    let fields = fields::behind_key_or_error(args)?;
     let (due, logs) = (ctx.data.due(), ctx.logs());
     let mut changed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
-    let changes = ctx.edit(key, |hash: &mut Hash, home| {
+    let changes = ctx.edit(key, |hash: &mut Hash, alloc| {
         let mut changes = 0;
         for field in fields.iter() {
-            let result = match hash.find(home, field, due).map(|field| field.expiry) {
+            let result = match hash.find(alloc, field, due).map(|field| field.expiry) {
                 None => NO_FIELD,
                 Some(None) => NO_EXPIRY,
                 Some(Some(_)) => {
-                    hash.set_expiry(home, field, None, due);
+                    hash.set_expiry(alloc, field, None, due);
                     changes += 1;
                     if logs {
                         changed.push(field);

@@ -49,10 +49,10 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     // The cursor precedes the fields but is known only after them.
     let mut found: Vec<(Item<'_>, Item<'_>)> = Vec::new();
     let (mut seen_count, mut bucket_count) = (0, 0);
-    let home = ctx.home(ctx.key(0));
+    let alloc = ctx.alloc_context(ctx.key(0));
     let mut next = Some(cursor & Hash::CURSOR_MAX);
     while let Some(from) = next {
-        next = hash.scan(home, from, due, |field, value| {
+        next = hash.scan(alloc, from, due, |field, value| {
             seen_count += 1;
             if keeps(&options, field) {
                 found.push((field, value));

@@ -55,13 +55,13 @@ fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<i64, CommandError> {
     let pair_count = (args.len() - 2) / 2;
     let mut added = 0;
     let mut expired = 0;
-    ctx.edit_or_new(key, |hash: &mut Hash, home| {
+    ctx.edit_or_new(key, |hash: &mut Hash, alloc| {
         if pair_count > limits.entry_count_max {
             hash.report_as_hashtable();
         }
         for index in (2..args.len()).step_by(2) {
             let (field, value) = (args.at(index), args.at(index + 1));
-            match hash.set(home, limits, field, value, ExpiryChange::Clear, due) {
+            match hash.set(alloc, limits, field, value, ExpiryChange::Clear, due) {
                 FieldWas::Present => {}
                 FieldWas::Absent => added += 1,
                 FieldWas::Expired => {

@@ -74,9 +74,9 @@ fn fields_are_as_wanted(
     options: FieldExpiryOptions<'_>,
 ) -> Result<bool, CommandError> {
     let Some(wanted) = options.fields_are_there else { return Ok(true) };
-    let (home, due) = (ctx.home(key), ctx.data.due());
+    let (alloc, due) = (ctx.alloc_context(key), ctx.data.due());
     let hash = ctx.find_for_write::<Hash>(key)?;
-    let is_there = |field: &[u8]| hash.is_some_and(|hash| hash.find(home, field, due).is_some());
+    let is_there = |field: &[u8]| hash.is_some_and(|hash| hash.find(alloc, field, due).is_some());
     Ok(pairs.iter().step_by(2).all(|field| is_there(field) == wanted))
 }
 
@@ -88,10 +88,10 @@ fn set(
 ) -> Result<(), CommandError> {
     let (limits, due) = (limits(ctx.config), ctx.data.due());
     let change = expiry.unwrap_or(ExpiryChange::Clear);
-    let expired = ctx.edit_or_new(key, |hash: &mut Hash, home| {
+    let expired = ctx.edit_or_new(key, |hash: &mut Hash, alloc| {
         let was_expired = |index: &usize| {
             let (field, value) = (pairs.at(*index), pairs.at(*index + 1));
-            hash.set(home, limits, field, value, change, due) == FieldWas::Expired
+            hash.set(alloc, limits, field, value, change, due) == FieldWas::Expired
         };
         (0..pairs.len()).step_by(2).filter(was_expired).map(|index| pairs.at(index)).collect::<Vec<_>>()
     })?;
@@ -138,9 +138,9 @@ fn log_assignments(
 
 /// For an expiry in the past: the result is as if the fields had been set and had expired.
 fn delete(ctx: &mut Ctx<'_>, key: Key<'_>, pairs: Args<'_>) -> Result<(), CommandError> {
-    let deleted = ctx.edit(key, |hash: &mut Hash, home| {
+    let deleted = ctx.edit(key, |hash: &mut Hash, alloc| {
         // Includes fields that expired before, so that they do not reappear.
-        pairs.iter().step_by(2).filter(|field| hash.remove(home, field, i64::MIN)).count()
+        pairs.iter().step_by(2).filter(|field| hash.remove(alloc, field, i64::MIN)).count()
     })?;
     ctx.data.counters.expired_fields.add((pairs.len() / 2) as u64);
     match deleted.unwrap_or(0) {

@@ -29,11 +29,11 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let key = ctx.key(0);
     let (field, value) = (args.at(2), args.at(3));
     let (limits, due) = (limits(ctx.config), ctx.data.due());
-    let was = ctx.edit_or_new(key, |hash: &mut Hash, home| {
-        if hash.find(home, field, due).is_some() {
+    let was = ctx.edit_or_new(key, |hash: &mut Hash, alloc| {
+        if hash.find(alloc, field, due).is_some() {
             return FieldWas::Present;
         }
-        hash.set(home, limits, field, value, ExpiryChange::Clear, due)
+        hash.set(alloc, limits, field, value, ExpiryChange::Clear, due)
     })?;
     if was == FieldWas::Present {
         return Ok(reply.flag(false));

@@ -26,7 +26,7 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let (home, due) = (ctx.home(key), ctx.data.due());
-    let field = ctx.find::<Hash>(key)?.and_then(|hash| hash.find(home, args.at(2), due));
+    let (alloc, due) = (ctx.alloc_context(key), ctx.data.due());
+    let field = ctx.find::<Hash>(key)?.and_then(|hash| hash.find(alloc, args.at(2), due));
     Ok(reply.integer(field.map_or(0, |field| field.value.len()) as i64))
 }

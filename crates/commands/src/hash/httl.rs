@@ -74,11 +74,11 @@ fn answer(
 ) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
     let fields = fields::behind_key(args, CommandError::SYNTAX)?;
-    let (home, due) = (ctx.home(key), ctx.data.due());
+    let (alloc, due) = (ctx.alloc_context(key), ctx.data.due());
     let hash = ctx.find::<Hash>(key)?;
     let mut out = reply.array(fields.len());
     for field in fields.iter() {
-        let found = hash.and_then(|hash| hash.find(home, field, due));
+        let found = hash.and_then(|hash| hash.find(alloc, field, due));
         out.integer(found.map_or(NO_FIELD, |field| field.expiry.map_or(NO_EXPIRY, &show)));
     }
     Ok(out.done())

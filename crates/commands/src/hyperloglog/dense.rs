@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registers_do_not_touch_each_other() {
+    fn registers_are_independent() {
         let mut registers = vec![0; REGISTERS_SIZE];
         let value = |index: usize, round: usize| ((index * 7 + round * 13) % 64) as u8;
         for round in 0..3 {

@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_union_is_taken_over_as_if_register_by_register() {
+    fn a_union_is_stored_as_if_register_by_register() {
         for (element_count, is_dense) in [(0, false), (100, false), (1_200, false), (3_000, true)] {
             let mut one_by_one = Sketch::new();
             let mut union = Union::new();

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_hold_what_an_array_does() {
+    fn runs_agree_with_an_array() {
         let mut bytes = empty();
         let mut model = vec![0u8; REGISTER_COUNT];
         let mut state = 7usize;
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn higher_registers_are_found_from_where_the_search_ended() {
+    fn searches_resume_where_the_previous_one_ended() {
         let mut state = 3usize;
         for round in 0..50 {
             let (mut bytes, mut expected, mut from) = (empty(), empty(), Start::default());

@@ -32,12 +32,12 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let stop = parse_i64_strict(args.at(3)).ok_or(CommandError::NOT_AN_INTEGER)?;
     let (key, limits) = (ctx.key(0), limits(ctx.config));
     let mut garbage = [None, None];
-    let removed = ctx.edit(key, |list: &mut List, home| {
+    let removed = ctx.edit(key, |list: &mut List, alloc| {
         let len = list.len();
         let (from, count) = resolve_range(start, stop, len);
         garbage = [list.cut(from + count, len - from - count), list.cut(0, from)].map(|cut| {
             cut.map(|cut| {
-                OwnedEntry::new(home.heap, b"", NewValue::Object(Box::new(cut.into_object())), None)
+                OwnedEntry::new(alloc.heap, b"", NewValue::Object(Box::new(cut.into_object())), None)
             })
         });
         list.shrunk(limits);

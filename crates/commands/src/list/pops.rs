@@ -118,7 +118,7 @@ pub(super) fn pop_from_first(
     Ok(false)
 }
 
-/// Returns a copy of the element at an end, to be stored elsewhere.
+/// Returns a copy of the element at an end, to be stored under another key.
 pub(super) fn text_at(list: &List, end: End) -> Vec<u8> {
     list.at(list.index_of_end(end)).text(&mut DecimalBuffer::default()).to_vec()
 }

@@ -144,7 +144,7 @@ fn subscribe(
     }
     let mut out = reply.parts();
     for name in args.tail(1) {
-        if !ctx.session.listens_to(kind, name) {
+        if !ctx.session.is_subscribed_to(kind, name) {
             ctx.host.listen(ctx.session, kind, name);
         }
         out.push(3);
@@ -176,7 +176,7 @@ fn unsubscribe(
             end_one(ctx, kind, None, &mut out);
         }
     }
-    if !ctx.session.listens() {
+    if !ctx.session.is_subscribed() {
         ctx.session.flags.remove(SessionFlags::LISTENING);
     }
     Ok(out.done())
@@ -184,7 +184,7 @@ fn unsubscribe(
 
 /// Unsubscribes from one name, if subscribed, and writes the reply in any case.
 fn end_one(ctx: &mut Ctx<'_>, kind: SubscriptionKind, name: Option<&[u8]>, out: &mut ReplyBuffer<'_>) {
-    if let Some(name) = name.filter(|name| ctx.session.listens_to(kind, name)) {
+    if let Some(name) = name.filter(|name| ctx.session.is_subscribed_to(kind, name)) {
         ctx.host.unlisten(ctx.session, kind, name, out);
     }
     out.push(3);

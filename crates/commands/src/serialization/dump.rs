@@ -29,28 +29,28 @@ pub const COMMAND: Command = Command {
 /// The version is the oldest that can hold the value, so that older servers can restore it.
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let home = ctx.home(key);
+    let alloc = ctx.alloc_context(key);
     let Some(entry) = ctx.data.find(key) else { return Ok(reply.null()) };
-    Ok(reply.bulk(&payload(ctx.config.rdbcompression, home, entry.value())))
+    Ok(reply.bulk(&payload(ctx.config.rdbcompression, alloc, entry.value())))
 }
 
 /// Returns the payload of a value, in the oldest version that can hold it.
-pub(super) fn payload(is_packing: bool, home: AllocContext<'_>, value: ValueRef<'_>) -> Vec<u8> {
+pub(super) fn payload(is_packing: bool, alloc: AllocContext<'_>, value: ValueRef<'_>) -> Vec<u8> {
     let payload = [Version::V11, Version::V80]
         .into_iter()
-        .find_map(|version| payload_in(version, is_packing, home, value));
+        .find_map(|version| payload_in(version, is_packing, alloc, value));
     payload.expect("the second version holds every value")
 }
 
 fn payload_in(
     version: Version,
     is_packing: bool,
-    home: AllocContext<'_>,
+    alloc: AllocContext<'_>,
     value: ValueRef<'_>,
 ) -> Option<Vec<u8>> {
     let mut encoder = Encoder::new(version, is_packing);
     let mut payload = vec![encoder.type_byte(value).ok()?];
-    encoder.write_value(home, value, &mut payload).ok()?;
+    encoder.write_value(alloc, value, &mut payload).ok()?;
     Payload::seal(version, &mut payload);
     Some(payload)
 }

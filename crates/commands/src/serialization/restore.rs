@@ -102,15 +102,18 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
 
 /// Opens a payload and builds its value in the heap of the key's slot.
 fn decode<'a>(ctx: &Ctx<'_>, key: Key<'_>, payload: &'a [u8]) -> Result<Value<'a>, CommandError> {
-    let knows_version = ctx.config.rdb_version_check == RdbVersionCheck::Strict;
-    let checks = PayloadChecks { checksum: ctx.host.checks_checksums(), version: knows_version };
+    let checks_version = ctx.config.rdb_version_check == RdbVersionCheck::Strict;
+    let checks = PayloadChecks { checksum: ctx.host.checks_checksums(), version: checks_version };
     let payload = Payload::open(payload, checks).map_err(|error| match error {
         PayloadError::VersionOrChecksum => WRONG_PAYLOAD,
         PayloadError::NoType => BAD_DATA,
     })?;
     let value_type = ValueType::of_byte(payload.type_byte, payload.version.family).map_err(|_| BAD_DATA)?;
-    let context =
-        DecodeContext { home: ctx.home(key), limits: value_limits(ctx.config), drop_fields_before: None };
+    let context = DecodeContext {
+        alloc: ctx.alloc_context(key),
+        limits: value_limits(ctx.config),
+        drop_fields_before: None,
+    };
     match rdb::decode(value_type, payload.value, 0, context) {
         Ok(Value::Empty) => Err(BAD_DATA),
         Ok(value) => Ok(value),

@@ -1,4 +1,4 @@
-//! `CLUSTER`, `ASKING`, `READONLY`, `READWRITE`: there is no cluster mode yet, so they reply like a server
+//! `CLUSTER`, `ASKING`, `READONLY`, `READWRITE`: cluster mode is not supported yet, so they reply like a server
 //! with cluster mode disabled.
 
 use wire::request::Args;

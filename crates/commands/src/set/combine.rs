@@ -15,7 +15,7 @@ pub(super) fn find_sets<'c>(ctx: &'c Ctx<'_>, first: usize) -> Result<Vec<Option
 /// Visits the members common to all sets, until `visit` returns false. Iterates over the smallest set and
 /// looks the members up in the others.
 pub(super) fn intersect<'s>(
-    home: AllocContext<'_>,
+    alloc: AllocContext<'_>,
     sets: Vec<Option<&'s Set>>,
     mut visit: impl FnMut(Item<'s>) -> bool,
 ) {
@@ -32,7 +32,7 @@ pub(super) fn intersect<'s>(
             item => {
                 let mut buffer = DecimalBuffer::new();
                 let mut wanted = MemberProbe::new(item, &mut buffer);
-                others.clone().all(|set| set.has(home, &mut wanted))
+                others.clone().all(|set| set.has(alloc, &mut wanted))
             }
         };
         !is_in_all || visit(item)

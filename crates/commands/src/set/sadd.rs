@@ -29,13 +29,13 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (key, members, limits) = (ctx.key(0), args.tail(2), limits(ctx.config));
-    let added = ctx.edit_or_new(key, |set: &mut Set, home| {
+    let added = ctx.edit_or_new(key, |set: &mut Set, alloc| {
         if set.is_empty() {
             *set = Set::suiting(members.at(0), members.len(), limits);
         } else {
-            set.expect_len(home, members.len(), limits);
+            set.expect_len(alloc, members.len(), limits);
         }
-        members.iter().filter(|member| set.add(home, member, limits)).count()
+        members.iter().filter(|member| set.add(alloc, member, limits)).count()
     })?;
     if added > 0 {
         ctx.changed(EventClass::Set, "sadd", key);

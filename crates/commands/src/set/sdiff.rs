@@ -55,7 +55,7 @@ fn sdiff(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied
     let mut out = reply.parts();
     let start = out.deferred_set();
     let (mut count, chunks) = (0, ctx.chunks(&out));
-    subtract(ctx.home(ctx.key(0)), &sets, |member| {
+    subtract(ctx.alloc_context(ctx.key(0)), &sets, |member| {
         out.item(member);
         chunks.cut(&mut out);
         count += 1;
@@ -66,7 +66,7 @@ fn sdiff(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied
 
 fn sdiffstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (destination, limits) = (ctx.key(0), limits(ctx.config));
-    let home = ctx.home(destination);
+    let alloc = ctx.alloc_context(destination);
     ctx.expire_sources(1);
     let sets = find_sets(ctx, 1)?;
     let mut difference = Set::new();
@@ -74,32 +74,32 @@ fn sdiffstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Re
         // The encoding of the result depends on all members that it temporarily contained.
         Some((Some(first), others)) if pays_to_remove(first, others) => {
             for member in first.iter() {
-                difference.add_item(home, member, limits);
+                difference.add_item(alloc, member, limits);
             }
             let mut buffer = DecimalBuffer::new();
             for member in others.iter().copied().flatten().flat_map(Set::iter) {
-                difference.remove(home, member.text(&mut buffer));
+                difference.remove(alloc, member.text(&mut buffer));
             }
         }
-        _ => subtract(home, &sets, |member| {
-            difference.add_item(home, member, limits);
+        _ => subtract(alloc, &sets, |member| {
+            difference.add_item(alloc, member, limits);
         }),
     }
     Ok(store(ctx, destination, difference, "sdiffstore", reply))
 }
 
 /// Visits the members of the first set that are in no other set.
-fn subtract(home: AllocContext<'_>, sets: &[Option<&Set>], mut visit: impl FnMut(Item<'_>)) {
+fn subtract(alloc: AllocContext<'_>, sets: &[Option<&Set>], mut visit: impl FnMut(Item<'_>)) {
     let Some((Some(first), all_others)) = sets.split_first() else { return };
     let mut others: Vec<&Set> = all_others.iter().copied().flatten().collect();
     if others.iter().any(|set| std::ptr::eq(*set, *first)) {
         return;
     }
     if pays_to_remove(first, all_others) {
-        let mut rest = first.to_copy(home.heap);
+        let mut rest = first.to_copy(alloc.heap);
         let mut buffer = DecimalBuffer::new();
         for member in others.iter().flat_map(|set| set.iter()) {
-            rest.remove(home, member.text(&mut buffer));
+            rest.remove(alloc, member.text(&mut buffer));
         }
         rest.iter().for_each(visit);
         return;
@@ -109,7 +109,7 @@ fn subtract(home: AllocContext<'_>, sets: &[Option<&Set>], mut visit: impl FnMut
     let mut buffer = DecimalBuffer::new();
     for member in first.iter() {
         let mut wanted = MemberProbe::new(member, &mut buffer);
-        if !others.iter().any(|set| set.has(home, &mut wanted)) {
+        if !others.iter().any(|set| set.has(alloc, &mut wanted)) {
             visit(member);
         }
     }
@@ -120,7 +120,7 @@ fn subtract(home: AllocContext<'_>, sets: &[Option<&Set>], mut visit: impl FnMut
 /// work for each.
 fn pays_to_remove(first: &Set, others: &[Option<&Set>]) -> bool {
     let others = || others.iter().copied().flatten();
-    let asked_count = first.len().saturating_mul(others().count() + 1) / 2;
+    let lookup_count = first.len().saturating_mul(others().count() + 1) / 2;
     let removed_count = first.len() + others().map(Set::len).sum::<usize>();
-    asked_count > removed_count && !others().any(|set| std::ptr::eq(set, first))
+    lookup_count > removed_count && !others().any(|set| std::ptr::eq(set, first))
 }

@@ -84,7 +84,7 @@ fn sinter(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     let mut out = reply.parts();
     let start = out.deferred_set();
     let (mut count, chunks) = (0, ctx.chunks(&out));
-    intersect(ctx.home(ctx.key(0)), sets, |member| {
+    intersect(ctx.alloc_context(ctx.key(0)), sets, |member| {
         out.item(member);
         chunks.cut(&mut out);
         count += 1;
@@ -96,20 +96,20 @@ fn sinter(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
 
 fn sinterstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (destination, limits) = (ctx.key(0), limits(ctx.config));
-    let home = ctx.home(destination);
+    let alloc = ctx.alloc_context(destination);
     ctx.expire_sources(1);
     let sets = find_sets(ctx, 1)?;
     let smallest = sets.iter().flatten().min_by_key(|set| set.len());
     let mut result =
         if smallest.is_some_and(|set| set.is_intset()) { Set::new() } else { Set::new_listpack() };
     let mut only_integers = true;
-    intersect(home, sets, |member| {
+    intersect(alloc, sets, |member| {
         only_integers = only_integers
             && match member {
                 Item::Int(_) => true,
                 Item::Bytes(text) => parse_canonical(text).is_some(),
             };
-        result.add_item(home, member, limits);
+        result.add_item(alloc, member, limits);
         true
     });
     if only_integers {
@@ -122,7 +122,7 @@ fn sintercard(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
     let limit = parse_limit(args.tail(options_start(args)?))?;
     let sets = find_sets(ctx, 0)?;
     let mut count = 0;
-    intersect(ctx.home(ctx.key(0)), sets, |_| {
+    intersect(ctx.alloc_context(ctx.key(0)), sets, |_| {
         count += 1;
         Some(count) != limit
     });

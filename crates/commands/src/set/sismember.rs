@@ -23,7 +23,8 @@ pub const SISMEMBER: Command = Command {
     subcommands: &[],
     run: |ctx, args, reply| {
         let key = ctx.key(0);
-        let is_member = ctx.find::<Set>(key)?.is_some_and(|set| set.contains(ctx.home(key), args.at(2)));
+        let is_member =
+            ctx.find::<Set>(key)?.is_some_and(|set| set.contains(ctx.alloc_context(key), args.at(2)));
         Ok(reply.flag(is_member))
     },
 };
@@ -46,10 +47,10 @@ pub const SMISMEMBER: Command = Command {
 
 fn smismember(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (key, members) = (ctx.key(0), args.tail(2));
-    let (set, home) = (ctx.find::<Set>(key)?, ctx.home(key));
+    let (set, alloc) = (ctx.find::<Set>(key)?, ctx.alloc_context(key));
     let mut out = reply.array(members.len());
     for member in members.iter() {
-        out.integer(i64::from(set.is_some_and(|set| set.contains(home, member))));
+        out.integer(i64::from(set.is_some_and(|set| set.contains(alloc, member))));
     }
     Ok(out.done())
 }

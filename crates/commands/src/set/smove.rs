@@ -34,22 +34,22 @@ pub const COMMAND: Command = Command {
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (source, destination, member) = (ctx.key(0), ctx.key(1), args.at(3));
     let limits = limits(ctx.config);
-    let home = ctx.home(source);
+    let alloc = ctx.alloc_context(source);
     // A missing source is reported before the type of the destination is checked.
     let Some(set) = ctx.find_for_write::<Set>(source)? else { return Ok(reply.flag(false)) };
-    let is_there = set.contains(home, member);
+    let is_there = set.contains(alloc, member);
     ctx.find_for_write::<Set>(destination)?;
     if !is_there || source.bytes == destination.bytes {
         return Ok(reply.flag(is_there));
     }
-    ctx.edit(source, |set: &mut Set, home| set.remove(home, member))?;
+    ctx.edit(source, |set: &mut Set, alloc| set.remove(alloc, member))?;
     ctx.changed(EventClass::Set, "srem", source);
     ctx.deleted_if_gone(source);
-    let is_new = ctx.edit_or_new(destination, |set: &mut Set, home| {
+    let is_new = ctx.edit_or_new(destination, |set: &mut Set, alloc| {
         if set.is_empty() {
             *set = Set::suiting(member, 1, limits);
         }
-        set.add(home, member, limits)
+        set.add(alloc, member, limits)
     })?;
     if is_new {
         ctx.changed(EventClass::Set, "sadd", destination);

@@ -47,8 +47,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     }
     let mut out = reply.parts();
     let mut removed = Removed::new(ctx.logs());
-    let popped = ctx.edit(key, |set: &mut Set, home| {
-        set.pop(home, &mut || random.next_u64(), |member| {
+    let popped = ctx.edit(key, |set: &mut Set, alloc| {
+        set.pop(alloc, &mut || random.next_u64(), |member| {
             removed.add(member);
             out.item(member);
         });
@@ -82,11 +82,11 @@ fn pop_several(
     // If all members are popped, the deletion of the key is logged instead.
     let mut removed = Removed::new(ctx.logs() && count < len);
     let mut next = || random.next_u64();
-    let rest = ctx.edit(key, |set: &mut Set, home| {
+    let rest = ctx.edit(key, |set: &mut Set, alloc| {
         let remaining = len - count;
         if remaining * DRAW_REMAINDER_FACTOR > count {
             for _ in 0..count {
-                set.pop(home, &mut next, |member| {
+                set.pop(alloc, &mut next, |member| {
                     removed.add(member);
                     out.item(member);
                 });
@@ -95,8 +95,8 @@ fn pop_several(
         }
         let mut kept = if set.is_intset() { Set::new() } else { Set::new_listpack() };
         for _ in 0..remaining {
-            set.pop(home, &mut next, |member| {
-                kept.add_item(home, member, limits);
+            set.pop(alloc, &mut next, |member| {
+                kept.add_item(alloc, member, limits);
             });
         }
         set.iter().for_each(|member| {
@@ -107,7 +107,7 @@ fn pop_several(
     })?;
     if let Some(rest) = rest.filter(Set::is_costly_to_drop) {
         let rest = NewValue::Object(Box::new(rest.into_object()));
-        let heap = ctx.home(key).heap;
+        let heap = ctx.alloc_context(key).heap;
         ctx.data.discard(OwnedEntry::new(heap, key.bytes, rest, None));
     }
     ctx.changed(EventClass::Set, "spop", key);

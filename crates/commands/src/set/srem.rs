@@ -32,8 +32,9 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (key, members) = (ctx.key(0), args.tail(2));
-    let removed = ctx
-        .edit(key, |set: &mut Set, home| members.iter().filter(|member| set.remove(home, member)).count())?;
+    let removed = ctx.edit(key, |set: &mut Set, alloc| {
+        members.iter().filter(|member| set.remove(alloc, member)).count()
+    })?;
     let removed = removed.unwrap_or(0);
     if removed > 0 {
         ctx.changed(EventClass::Set, "srem", key);

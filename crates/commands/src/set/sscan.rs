@@ -46,7 +46,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let mut seen_count = 0;
     let mut position = cursor & Set::CURSOR_MAX;
     let next = loop {
-        let next = set.scan(ctx.home(key), position, |member| {
+        let next = set.scan(ctx.alloc_context(key), position, |member| {
             seen_count += 1;
             if options.matches(member.text(&mut DecimalBuffer::new())) {
                 found.push(member);

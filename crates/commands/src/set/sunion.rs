@@ -50,7 +50,7 @@ pub const SUNIONSTORE: Command = Command {
 const ASKED_COUNT_MAX: usize = 4;
 
 fn sunion(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let home = ctx.home(ctx.key(0));
+    let alloc = ctx.alloc_context(ctx.key(0));
     let mut sets: Vec<&Set> = find_sets(ctx, 0)?.into_iter().flatten().collect();
     let mut out = reply.parts();
     let all_integers = sets.iter().all(|set| set.is_intset());
@@ -58,7 +58,7 @@ fn sunion(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
         let mut union = if all_integers { Set::new() } else { Set::new_hashtable() };
         let limits = limits(ctx.config);
         for member in sets.iter().flat_map(|set| set.iter()) {
-            union.add_item(home, member, limits);
+            union.add_item(alloc, member, limits);
         }
         out.set(union.len());
         let chunks = ctx.chunks(&out);
@@ -75,7 +75,7 @@ fn sunion(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     for (index, set) in sets.iter().enumerate() {
         for member in set.iter() {
             let mut wanted = MemberProbe::new(member, &mut buffer);
-            if !sets[..index].iter().any(|earlier| earlier.has(home, &mut wanted)) {
+            if !sets[..index].iter().any(|earlier| earlier.has(alloc, &mut wanted)) {
                 out.item(member);
                 chunks.cut(&mut out);
                 count += 1;
@@ -88,11 +88,11 @@ fn sunion(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
 
 fn sunionstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (destination, limits) = (ctx.key(0), limits(ctx.config));
-    let home = ctx.home(destination);
+    let alloc = ctx.alloc_context(destination);
     ctx.expire_sources(1);
     let mut union = Set::new();
     for member in find_sets(ctx, 1)?.into_iter().flatten().flat_map(Set::iter) {
-        union.add_item(home, member, limits);
+        union.add_item(alloc, member, limits);
     }
     Ok(store(ctx, destination, union, "sunionstore", reply))
 }

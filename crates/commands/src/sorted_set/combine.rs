@@ -60,7 +60,7 @@ pub(super) struct Inputs<'a> {
 
 struct Source<'a> {
     value: Value<'a>,
-    home: AllocContext<'static>,
+    alloc: AllocContext<'static>,
     weight: f64,
 }
 
@@ -110,11 +110,11 @@ impl<'a> Value<'a> {
     }
 
     /// Returns the score of a member; 1 in a set without scores.
-    fn score(self, home: AllocContext<'_>, member: &[u8]) -> Option<f64> {
+    fn score(self, alloc: AllocContext<'_>, member: &[u8]) -> Option<f64> {
         match self {
             Self::Missing => None,
-            Self::SortedSet(set) => set.score(home, member),
-            Self::Set(set) => set.contains(home, member).then_some(1.0),
+            Self::SortedSet(set) => set.score(alloc, member),
+            Self::Set(set) => set.contains(alloc, member).then_some(1.0),
         }
     }
 
@@ -154,7 +154,7 @@ impl<'a> Inputs<'a> {
         let is_stored = count_at > 1;
         let mut sources = Vec::with_capacity(key_count);
         for key in ctx.keys_for_reading(usize::from(is_stored)) {
-            sources.push(Source { value: value_of(ctx, key)?, home: ctx.home(key), weight: 1.0 });
+            sources.push(Source { value: value_of(ctx, key)?, alloc: ctx.alloc_context(key), weight: 1.0 });
         }
         let mut inputs = Self { sources, aggregate: Aggregate::Sum, with_scores: false, limit: 0 };
         inputs.parse_options(args.tail(count_at + 1 + key_count), operation, is_stored)?;
@@ -255,7 +255,7 @@ impl<'a> Inputs<'a> {
         smallest.value.for_each(|member, score| {
             let mut sum = number_or_zero(smallest.weight * score);
             for other in others {
-                let Some(score) = other.value.score(other.home, &member) else { return true };
+                let Some(score) = other.value.score(other.alloc, &member) else { return true };
                 self.aggregate.apply(&mut sum, score * other.weight);
             }
             visit(member, sum)
@@ -266,7 +266,7 @@ impl<'a> Inputs<'a> {
         let mut elements = Vec::new();
         let Some((first, others)) = self.sources.split_first() else { return elements };
         first.value.for_each(|member, score| {
-            if !others.iter().any(|other| other.value.score(other.home, &member).is_some()) {
+            if !others.iter().any(|other| other.value.score(other.alloc, &member).is_some()) {
                 elements.push((member, score));
             }
             true
@@ -316,11 +316,11 @@ pub(super) fn store(
 ) -> Result<Replied, CommandError> {
     ctx.expire_sources(1);
     let inputs = Inputs::parse(ctx, args, 2, operation)?;
-    let (home, limits) = (ctx.home(ctx.key(0)), limits(ctx));
+    let (alloc, limits) = (ctx.alloc_context(ctx.key(0)), limits(ctx));
     let mut result = SortedSet::new();
     let elements = inputs.combine(operation);
     let value_size_max = elements.iter().map(|(member, _)| member.len()).max().unwrap_or(0);
     result.prepare(elements.len(), value_size_max, limits);
-    result.fill_in_order(home, limits, elements.iter().map(|(member, score)| (&member[..], *score)));
+    result.fill_in_order(alloc, limits, elements.iter().map(|(member, score)| (&member[..], *score)));
     store_result(ctx, result, event, reply)
 }

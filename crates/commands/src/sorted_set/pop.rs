@@ -76,7 +76,7 @@ pub(crate) fn pop(
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     let mut out = reply.parts();
-    let popped = ctx.edit(key, |set: &mut SortedSet, home| {
+    let popped = ctx.edit(key, |set: &mut SortedSet, alloc| {
         let len = set.len();
         let count = count.min(len);
         match shape {
@@ -103,7 +103,7 @@ pub(crate) fn pop(
             out.bulk(member);
             out.double(score);
         }
-        set.remove_ranks(home, if end == End::Min { 0 } else { len - count }, count);
+        set.remove_ranks(alloc, if end == End::Min { 0 } else { len - count }, count);
         count
     })?;
     let count = popped.expect("the caller has seen it");

@@ -180,11 +180,11 @@ pub(crate) fn add_elements(
 ) -> Result<Replied, CommandError> {
     let (key, limits) = (ctx.key(0), limits(ctx));
     let value_size_max = elements.iter().map(|(member, _)| member.len()).max().unwrap_or(0);
-    let add_all = |set: &mut SortedSet, home: AllocContext<'_>| {
+    let add_all = |set: &mut SortedSet, alloc: AllocContext<'_>| {
         set.prepare(elements.len(), value_size_max, limits);
         let mut counts = Counts::default();
         for (member, score) in elements {
-            counts.note(add_one(set, home, limits, member, *score, options));
+            counts.note(add_one(set, alloc, limits, member, *score, options));
         }
         counts
     };
@@ -234,14 +234,14 @@ impl Counts {
 /// Sets the score of one member, as the options allow. Returns the resulting score.
 fn add_one(
     set: &mut SortedSet,
-    home: AllocContext<'_>,
+    alloc: AllocContext<'_>,
     limits: SortedSetLimits,
     member: &[u8],
     score: f64,
     options: AddOptions,
 ) -> (Outcome, f64) {
     let (mut outcome, mut score) = (Outcome::Refused, score);
-    set.update(home, limits, member, |old| {
+    set.update(alloc, limits, member, |old| {
         let Some(old) = old else {
             if options.only_old {
                 return None;

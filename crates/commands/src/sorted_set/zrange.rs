@@ -324,7 +324,7 @@ fn answer(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, form: Form) -> Re
 fn store(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let query = Query::parse(args.tail(3), Form { may_have_scores: false, ..ANY })?;
     let (destination, source) = (ctx.key(0), ctx.key(1));
-    let (home, limits) = (ctx.home(destination), limits(ctx));
+    let (alloc, limits) = (ctx.alloc_context(destination), limits(ctx));
     let mut stored = SortedSet::new();
     ctx.expire_sources(1);
     if let Some(set) = ctx.find::<SortedSet>(source)? {
@@ -332,7 +332,7 @@ fn store(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
         if query.by == By::Rank {
             stored.prepare(ranks.len(), 0, limits);
         }
-        stored.fill_in_order(home, limits, set.range(ranks.start, ranks.len()));
+        stored.fill_in_order(alloc, limits, set.range(ranks.start, ranks.len()));
     }
     store_result(ctx, stored, "zrangestore", reply)
 }

@@ -59,7 +59,7 @@ fn rank(
     };
     let key = ctx.key(0);
     let set = ctx.find::<SortedSet>(key)?;
-    let place = set.and_then(|set| Some((set.len(), set.rank(ctx.home(key), args.at(2))?)));
+    let place = set.and_then(|set| Some((set.len(), set.rank(ctx.alloc_context(key), args.at(2))?)));
     let Some((len, (rank, score))) = place else {
         return Ok(if with_score { reply.null_array() } else { reply.null() });
     };

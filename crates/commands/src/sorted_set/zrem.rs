@@ -28,8 +28,8 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let removed = ctx.edit(key, |set: &mut SortedSet, home| {
-        args.tail(2).iter().filter(|member| set.remove(home, member).is_some()).count()
+    let removed = ctx.edit(key, |set: &mut SortedSet, alloc| {
+        args.tail(2).iter().filter(|member| set.remove(alloc, member).is_some()).count()
     })?;
     let count = removed.unwrap_or(0);
     if count > 0 {

@@ -61,9 +61,9 @@ pub const ZREMRANGEBYLEX: Command = Command {
 fn remove(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, by: By) -> Result<Replied, CommandError> {
     let range = Range::parse(by, args.at(2), args.at(3))?;
     let key = ctx.key(0);
-    let removed = ctx.edit(key, |set: &mut SortedSet, home| {
+    let removed = ctx.edit(key, |set: &mut SortedSet, alloc| {
         let ranks = range.ranks(set, false);
-        set.remove_ranks(home, ranks.start, ranks.len());
+        set.remove_ranks(alloc, ranks.start, ranks.len());
         ranks.len()
     })?;
     let count = removed.unwrap_or(0);

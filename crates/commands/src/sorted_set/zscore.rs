@@ -42,7 +42,7 @@ pub const ZMSCORE: Command = Command {
 
 fn run_zscore(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let score = ctx.find::<SortedSet>(key)?.and_then(|set| set.score(ctx.home(key), args.at(2)));
+    let score = ctx.find::<SortedSet>(key)?.and_then(|set| set.score(ctx.alloc_context(key), args.at(2)));
     Ok(reply.double_or_null(score))
 }
 
@@ -51,7 +51,7 @@ fn run_zmscore(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Re
     let set = ctx.find::<SortedSet>(key)?;
     let mut out = reply.array(members.len());
     for member in members.iter() {
-        match set.and_then(|set| set.score(ctx.home(key), member)) {
+        match set.and_then(|set| set.score(ctx.alloc_context(key), member)) {
             Some(score) => out.double(score),
             None => out.null(),
         }

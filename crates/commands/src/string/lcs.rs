@@ -60,7 +60,7 @@ struct LcsOptions {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (mut decimal_a, mut decimal_b) = (DecimalBuffer::new(), DecimalBuffer::new());
-    // Both lookups are counted, whatever their results.
+    // Both lookups are counted, regardless of their results.
     let (value_a, value_b) = (find(ctx, ctx.key(0)), find(ctx, ctx.key(1)));
     let (value_a, value_b) = (value_a?, value_b?);
     let a = value_a.text(&mut decimal_a).ok_or(NOT_STRINGS)?;

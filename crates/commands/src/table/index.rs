@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_found() {
+    fn unknown_names_are_not_found() {
         let index = Index::new();
         for name in [
             "",
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_to_find_a_gap() {
+    fn the_index_is_sparse_enough() {
         assert!(COMMANDS.len() * 3 < PLACE_COUNT, "make PLACE_BITS larger");
     }
 }

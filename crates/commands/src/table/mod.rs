@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn key_flags_say_what_happens() {
+    fn key_flags_match_the_effects() {
         let (kinds, effects) = (
             KeyFlags::RW.union(KeyFlags::RO).union(KeyFlags::OW).union(KeyFlags::RM),
             KeyFlags::UPDATE.union(KeyFlags::INSERT).union(KeyFlags::DELETE),
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn documentation_is_there() {
+    fn documentation_is_complete() {
         assert_each(|command, complaints| {
             let doc = &command.doc;
             let is_sentence = doc.summary.ends_with('.') && doc.summary.starts_with(char::is_uppercase);

@@ -102,7 +102,7 @@ fn run_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>, out: &mut ReplyBuffer<'_>, 
     out.set_protocol(ctx.session.protocol);
     let error = result.err();
     if let Some(error) = &error {
-        ctx.effects.shared_replies.lent().forget_since(mark.position());
+        ctx.effects.shared_replies.parts().truncate_to(mark.position());
         out.truncate(mark);
         out.error(error.text());
     }
@@ -110,7 +110,7 @@ fn run_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>, out: &mut ReplyBuffer<'_>, 
     let cost = QueuedCost {
         ns: now_ns.saturating_sub(std::mem::replace(started_ns, now_ns)),
         reply_size: out.written_since(mark).len()
-            + ctx.effects.shared_replies.lent().size_since(mark.position()),
+            + ctx.effects.shared_replies.parts().size_since(mark.position()),
     };
     ctx.host.ran_queued(ctx.session, ctx.config, queued, cost, error.as_ref());
 }

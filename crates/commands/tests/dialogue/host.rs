@@ -56,11 +56,11 @@ impl AccessControl for TestHost {
     }
 
     fn load_users(&self) -> Result<(), CommandError> {
-        unreachable!("there is no ACL file")
+        unreachable!("the test host has no ACL file")
     }
 
     fn save_users(&self) -> Result<(), CommandError> {
-        unreachable!("there is no ACL file")
+        unreachable!("the test host has no ACL file")
     }
 
     fn record_denial(&self, _: &Session, _: &DenialEvent<'_>) {}
@@ -202,7 +202,7 @@ impl MemoryReport for TestHost {
 
 impl PubSub for TestHost {
     fn listen(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]) {
-        session.note_listening(kind, name.into());
+        session.add_subscription(kind, name.into());
     }
 
     fn unlisten(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8], _: &mut ReplyBuffer<'_>) {
@@ -308,7 +308,7 @@ impl Debugging for TestHost {
     fn log(&self, _: &str) {}
 
     fn crash(&self, _: commands::host::Crash) -> ! {
-        panic!("a command asked for a crash");
+        panic!("a command requested a crash");
     }
 }
 

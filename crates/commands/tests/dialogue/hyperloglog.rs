@@ -54,7 +54,7 @@ fn elements_are_added_and_counted() {
 }
 
 #[test]
-fn both_forms_hold_the_same() {
+fn sparse_and_dense_forms_agree() {
     check(expect![[r#"
         > PFADD h e0 e1 e2 e3 e4 e5 e6 e7 e8 e9 e10 e11 e12 e13 e14 e15 e16 e17 e18 e19 e20 e21 e22 e23 e24 e25 e26 e27 e28 e29 e30 e31 e32 e33 e34 e35 e36 e37 e38 e39 e40 e41 e42 e43 e44 e45 e46 e47 e48 e49 e50 e51 e52 e53 e54 e55 e56 e57 e58 e59
         1
@@ -186,7 +186,7 @@ fn expiry_stays() {
 }
 
 #[test]
-fn what_is_none_is_refused() {
+fn invalid_hyperloglogs_are_refused() {
     check(expect![[r#"
         > SET s hello
         +OK

@@ -99,6 +99,6 @@ fn scopes() {
 
 #[test]
 #[should_panic(expected = "without a reason")]
-fn a_mark_says_why() {
+fn a_mark_requires_a_reason() {
     Mark::parse("@differs redis");
 }

@@ -54,7 +54,7 @@ pub struct Ours {
 
 impl Ours {
     pub fn new() -> Self {
-        let free = FREE.lock().expect("nobody panics with it").pop();
+        let free = FREE.lock().expect("no panic occurs under the lock").pop();
         let keyspace = free.unwrap_or_else(new_keyspace);
         let mut latching = Latching::new(keyspace, 0, 1);
         assert!(latching.join_log());
@@ -174,8 +174,8 @@ impl Ours {
         self.latching.release();
         self.delete_expired(args, &planned);
         let _ = result?;
-        for lent in std::mem::take(effects.shared_replies.lent()).into_iter_from_end() {
-            out.splice(lent.at..lent.at, lent.text.iter().copied());
+        for part in std::mem::take(effects.shared_replies.parts()).into_iter_from_end() {
+            out.splice(part.at..part.at, part.text.iter().copied());
         }
         // No other connection can end the wait before its timeout.
         if let Some(blocked) = self.session.blocked.take() {
@@ -195,7 +195,7 @@ impl Ours {
         for planned in planned {
             let key =
                 Key::new(self.latching.keyspace().hasher(), args.at(planned.arg as usize), self.session.db);
-            self.latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+            self.latching.latch(key.slot, Mode::Write).expect("no other session holds a latch");
             self.latching.expire_if_due(key);
             self.latching.release();
         }
@@ -222,7 +222,7 @@ impl Ours {
             (_, [slot]) => self.latching.latch(*slot, mode),
             (_, slots) => self.latching.latch_several(slots.iter().copied(), mode),
         };
-        latched.expect("nobody else is there");
+        latched.expect("no other session holds a latch");
     }
 }
 
@@ -232,7 +232,7 @@ impl Drop for Ours {
             return;
         }
         self.latching.release();
-        self.latching.latch_all(Mode::Write).expect("nobody else is there");
+        self.latching.latch_all(Mode::Write).expect("no other session holds a latch");
         self.latching.clear(None).free();
         self.latching.release();
         let keyspace = self.latching.keyspace();
@@ -241,7 +241,7 @@ impl Drop for Ours {
         // The next dialogue has a reader and a writer of the log of its own.
         self.log = None;
         self.latching = Latching::new(keyspace, 0, 1);
-        FREE.lock().expect("nobody panics with it").push(keyspace);
+        FREE.lock().expect("no panic occurs under the lock").push(keyspace);
     }
 }
 
@@ -275,7 +275,7 @@ impl Server for Ours {
     fn inspect(&mut self, key: &[u8]) -> Option<(String, Option<i64>)> {
         let key = Key::new(self.latching.keyspace().hasher(), key, self.session.db);
         self.latching.mode.now = Millis(self.clock.get());
-        self.latching.latch(key.slot, Mode::Read).expect("nobody else is there");
+        self.latching.latch(key.slot, Mode::Read).expect("no other session holds a latch");
         let found = self.latching.peek(key).map(|entry| {
             let encoding = entry.encoding_name().to_owned();
             (encoding, entry.expiry().map(|at| at - self.clock.get()))

@@ -33,18 +33,18 @@ impl Peer {
         let unknown = Identity { product: "", version: (0, 0) };
         let mut peer =
             Self { stream, received: Vec::new(), identity: unknown, changed: Vec::new(), _turn: turn };
-        let info = peer.ask(&["INFO", "server"]);
+        let info = peer.call(&["INFO", "server"]);
         peer.identity = Identity::of_info(&String::from_utf8_lossy(info.text().unwrap_or_default()));
         if !is_held_with(dialogue, &peer.identity) {
             return None;
         }
-        peer.ask(&["FLUSHALL"]);
+        peer.call(&["FLUSHALL"]);
         Some(peer)
     }
 
-    fn ask(&mut self, args: &[&str]) -> Reply {
+    fn call(&mut self, args: &[&str]) -> Reply {
         let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
-        self.request(&args).expect("every one of these is answered")
+        self.request(&args).expect("each of these requests gets a reply")
     }
 }
 
@@ -70,7 +70,7 @@ impl Server for Peer {
     }
 
     fn set_protocol(&mut self, protocol: Protocol) {
-        self.ask(&["HELLO", if protocol == Protocol::Resp3 { "3" } else { "2" }]);
+        self.call(&["HELLO", if protocol == Protocol::Resp3 { "3" } else { "2" }]);
     }
 
     fn wait(&mut self, ms: u64) {
@@ -87,14 +87,14 @@ impl Server for Peer {
     }
 
     fn configure(&mut self, name: &str, value: &str) {
-        let before = match self.ask(&["CONFIG", "GET", name]) {
+        let before = match self.call(&["CONFIG", "GET", name]) {
             Reply::Array(mut pair) if pair.len() == 2 => pair.remove(1),
             Reply::Map(mut pairs) if pairs.len() == 1 => pairs.remove(0).1,
             other => panic!("the directive {name} is {other:?}"),
         };
         let before = before.text().expect("a value is a string").to_vec();
         self.changed.push((name.to_owned(), before));
-        self.ask(&["CONFIG", "SET", name, value]);
+        self.call(&["CONFIG", "SET", name, value]);
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Defragmentation {
 }
 
 impl Keyspace {
-    /// Bytes of blocks that are carved but not in use: the upper bound of what defragmentation can gain.
+    /// Bytes of blocks that are carved but not in use: the upper bound of the gain of defragmentation.
     #[must_use]
     pub fn wasted_bytes(&self) -> u64 {
         self.heaps().iter().map(|heap| heap.resident_bytes().saturating_sub(heap.used_bytes())).sum()

@@ -101,10 +101,10 @@ impl ExpiryCycle {
         let mut effects = std::mem::take(&mut latching.effects);
         let table: &mut Table = guard.table_mut(keyspace.place(db));
         if keyspace.snapshot.is_on() {
-            let (thread, home) = (latching.thread, AllocContext { heap, hasher: keyspace.hasher() });
+            let (thread, alloc) = (latching.thread, AllocContext { heap, hasher: keyspace.hasher() });
             table.expire_walk(self.position, STEP_BUCKET_COUNT, now, |entry| {
                 let hash = keyspace.hasher().hash(entry.key());
-                keyspace.snapshot.preserve(thread, slot, DbIndex(db as u16), Some(table), hash, home);
+                keyspace.snapshot.preserve(thread, slot, DbIndex(db as u16), Some(table), hash, alloc);
             });
         }
         let walk = table.remove_expired(heap, self.position, STEP_BUCKET_COUNT, now, |removed| {

@@ -123,8 +123,8 @@ impl FieldExpiryCycle {
         let table: &mut Table = guard.table_mut(place);
         if keyspace.snapshot.is_on() {
             // The entry stays where it is, or is removed: it keeps its mark.
-            let home = AllocContext { heap, hasher: keyspace.hasher() };
-            keyspace.snapshot.preserve(latching.thread, key.slot, key.db, Some(table), key.hash, home);
+            let alloc = AllocContext { heap, hasher: keyspace.hasher() };
+            keyspace.snapshot.preserve(latching.thread, key.slot, key.db, Some(table), key.hash, alloc);
         }
         let Some(mut entry) = table.find_mut(heap, key.hash, key.bytes) else { return true };
         let had_volatile_members = entry.has_volatile_members();

@@ -39,7 +39,7 @@ pub struct CutEntry<'a> {
     /// The entry.
     pub entry: Entry<'a>,
     /// The memory of its value.
-    pub home: AllocContext<'a>,
+    pub alloc: AllocContext<'a>,
 }
 
 impl Keyspace {
@@ -101,7 +101,7 @@ impl Keyspace {
     ) -> bool {
         let state = &self.snapshot;
         let guard = self.latch_waiting(slot.index(), Mode::Read, waiting);
-        let home = AllocContext { heap: self.heap(slot), hasher: self.hasher() };
+        let alloc = AllocContext { heap: self.heap(slot), hasher: self.hasher() };
         let progress = state.progress(slot);
         for db in databases.iter().map(|database| database.db).filter(|db| !progress.is_past(*db)) {
             // Flushed tables are walked later.
@@ -111,9 +111,9 @@ impl Keyspace {
             let mut from = progress.position_in(db);
             let mut visit = |entry: Entry<'_>| {
                 if state.is_on() && large(entry.value()).is_some() {
-                    state.track(db, slot, current, entry, home);
+                    state.track(db, slot, current, entry, alloc);
                 } else {
-                    visit(CutEntry { db, entry, home });
+                    visit(CutEntry { db, entry, alloc });
                 }
             };
             while let Some(next) = table.snapshot_walk(from, &mut visit) {
@@ -140,15 +140,15 @@ impl Keyspace {
         mut enough: impl FnMut() -> bool,
     ) -> bool {
         while let Some(TakenTable { slot, cut_db: db, from, table }) = self.snapshot.next_taken() {
-            let home = AllocContext { heap: self.heap(slot), hasher: self.hasher() };
+            let alloc = AllocContext { heap: self.heap(slot), hasher: self.hasher() };
             let mut next = Some(from);
             while let Some(from) = next {
                 next = table.snapshot_walk(from, |entry| {
                     if self.snapshot.is_on() && large(entry.value()).is_some() {
                         // The table is dropped at the end: then the tracking has the contents.
-                        self.snapshot.track(db, slot, db, entry, home);
+                        self.snapshot.track(db, slot, db, entry, alloc);
                     } else {
-                        visit(CutEntry { db, entry, home });
+                        visit(CutEntry { db, entry, alloc });
                     }
                 });
             }

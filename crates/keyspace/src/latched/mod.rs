@@ -1,7 +1,7 @@
 //! The data of the latched slots, as a command's handler sees it: finding, changing and reporting keys.
 //!
 //! Never latches, parks or releases: that is done by [`Latching`](crate::Latching), which owns the
-//! data and lends it to a handler.
+//! data and passes it to a handler.
 //! Invariants:
 //! 1. Data is accessed only through a held latch: access to a key whose slot is not held is a fault, and
 //!    ends the process.
@@ -312,8 +312,8 @@ impl<'k> Latched<'k> {
     #[inline(never)]
     fn preserve(&self, key: Key<'_>) {
         let table = self.slot_data(key.slot).table(self.keyspace.place(key.db.0 as usize));
-        let home = self.alloc_context(key);
-        self.keyspace.snapshot.preserve(self.thread, key.slot, key.db, table, key.hash, home);
+        let alloc = self.alloc_context(key);
+        self.keyspace.snapshot.preserve(self.thread, key.slot, key.db, table, key.hash, alloc);
     }
 
     /// The number of the current pass: memory that this thread prefetched in it may still be read. 0 while it may

@@ -199,10 +199,10 @@ impl Latched<'_> {
         key: &Key<'_>,
         change: impl FnOnce(&mut T, AllocContext<'_>) -> R,
     ) -> Result<Option<Edited<R>>, NotOfThisType> {
-        let home = self.alloc_context(*key);
+        let alloc = self.alloc_context(*key);
         let edited = self.edit_entry(key, |entry| {
             let collection = entry.object_mut().and_then(T::of_mut).ok_or(NotOfThisType)?;
-            let result = change(collection, home);
+            let result = change(collection, alloc);
             let (is_gone, has_volatile_members) = (collection.is_empty(), collection.has_volatile_members());
             entry.note_volatile_members(has_volatile_members);
             Ok(Edited { result, is_new: false, is_gone })
@@ -221,8 +221,8 @@ impl Latched<'_> {
         change: impl FnOnce(&mut T, AllocContext<'_>) -> R,
     ) -> Result<Edited<R>, NotOfThisType> {
         let mut change = Some(change);
-        let mut once = |collection: &mut T, home: AllocContext<'_>| {
-            change.take().expect("one of two calls it")(collection, home)
+        let mut once = |collection: &mut T, alloc: AllocContext<'_>| {
+            change.take().expect("exactly one of two callers calls it")(collection, alloc)
         };
         if let Some(edited) = self.edit_object(&key, &mut once)? {
             return Ok(edited);

@@ -1,4 +1,4 @@
-//! Acquiring and releasing latches for data that is lent: while a run of requests shares one context, its
+//! Acquires and releases latches for the data passed to handlers: while a run of requests shares one context, its
 //! [`Latched`] is in that context, and only the latches are accessible.
 //!
 //! Latching never parks; that is in `mod.rs`.

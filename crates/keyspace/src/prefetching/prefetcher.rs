@@ -128,7 +128,7 @@ mod tests {
         let mut latching = Latching::new(Box::leak(Box::new(Keyspace::new(4, [1, 2, 3, 4], |_| {}))), 0, 1);
         for (db, name) in dbs.iter().flat_map(|db| names().into_iter().map(|name| (*db, name))) {
             let key = Key::new(latching.keyspace.hasher(), name.as_bytes(), db);
-            latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+            latching.latch(key.slot, Mode::Write).expect("no other session holds a latch");
             latching.set(key, NewValue::Bytes(b"value"), ExpiryChange::Clear);
             latching.release();
         }
@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_requested_before_the_thread_was_quiescent_is_not_looked_at() {
+    fn requests_from_before_a_quiescent_state_are_skipped() {
         let mut latching = filled(&[DbIndex(0)]);
         let hash_of = |name: &String| latching.keyspace.hasher().hash(name.as_bytes());
         let prefetcher = latching.prefetcher(DbIndex(0));
         let at_home = |hash: &u64| {
             matches!(prefetcher.prefetch_entry(prefetcher.prefetch_home(*hash), *hash), ProbeResult::Found(_))
         };
-        let hash = names().iter().map(hash_of).find(at_home).expect("most are at home");
+        let hash = names().iter().map(hash_of).find(at_home).expect("most keys are in their home buckets");
         let (requested, none) = (prefetcher.prefetch_home(hash), RequestedBucket::default());
         assert_eq!(prefetcher.prefetch_entry(none, hash), ProbeResult::Missing);
         latching.quiescent();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_database_has_hints_and_a_small_one_has_none() {
+    fn only_large_databases_have_hints() {
         let latching = filled(&[DbIndex(3), DbIndex(1)]);
         for db in [1, 3].map(DbIndex) {
             let seen = seen_count(&latching, db);
@@ -187,7 +187,7 @@ mod tests {
         let [zero, one, three] = [0, 1, 3].map(DbIndex);
         let mut latching = filled(&[one]);
         let seen = seen_count(&latching, one);
-        latching.latch_all(Mode::Write).expect("nobody else is there");
+        latching.latch_all(Mode::Write).expect("no other session holds a latch");
         latching.swap(one, three);
         assert_eq!(seen_count(&latching, one), 0);
         assert!(seen_count(&latching, three) >= seen);
@@ -215,7 +215,7 @@ mod tests {
         };
         assert!(!(0..SLOT_COUNT).any(has_further));
         let under_all = |latching: &mut Latching<'static>, act: &dyn Fn(&mut Latched<'static>)| {
-            latching.latch_all(Mode::Write).expect("nobody else is there");
+            latching.latch_all(Mode::Write).expect("no other session holds a latch");
             act(latching);
             latching.release();
         };
@@ -233,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn hints_know_nothing_of_what_is_removed() {
+    fn hints_do_not_lead_to_removed_keys() {
         let three = DbIndex(3);
         let mut latching = filled(&[three]);
         assert!(seen_count(&latching, three) > 0);
         for name in names() {
             let key = Key::new(latching.keyspace.hasher(), name.as_bytes(), three);
-            latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+            latching.latch(key.slot, Mode::Write).expect("no other session holds a latch");
             drop(latching.remove(key));
             latching.release();
         }

@@ -2,7 +2,7 @@
 //!
 //! A thread's counters are created at their first use: with many databases they are large.
 //! Invariant: the sum over all threads of `keys[db]` is the number of entries of that database. One
-//! thread's share may be negative, as it may delete what another thread inserted.
+//! thread's share may be negative, as it may delete keys that another thread inserted.
 
 use base::limits::WRITER_COUNT_MAX;
 use collections::Entry;

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_wanted_unless_it_is_said_how() {
+    fn events_require_a_kind_of_channel() {
         assert_eq!(WantedEvents::from_bits(EventClass::String as u32), WantedEvents::default());
         let wanted = WantedEvents::from_bits(EventClass::String as u32 | 1);
         assert!(wanted.has(EventClass::String) && !wanted.has(EventClass::New));

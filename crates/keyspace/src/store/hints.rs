@@ -7,7 +7,7 @@
 //!
 //! Invariants, which meet the conditions of [`collections::Hint::new`]:
 //! 1. Whenever no writer holds a slot, its hint describes its table, or is empty.
-//! 2. A table that is dropped, or that gives up segments, is unlinked here before these are retired.
+//! 2. A table that is dropped, or that releases segments, is unlinked here before these are retired.
 //! 3. Retired segments go to the keyspace's epoch domain and are freed in [`Keyspace::reclaim`] only. Those
 //!    of a flushed database are freed directly if the epoch in which they were unlinked has passed
 //!    ([`crate::Cleared::free`]).

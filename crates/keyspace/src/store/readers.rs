@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_follow() {
+    fn reader_counts_are_exact() {
         let (mut readers, remembered) = (Readers::default(), Remembered::default());
         for (key, client) in [(b"a", 1), (b"a", 2), (b"a", 1), (b"b", 1)] {
             readers.insert(key, client, &remembered);

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_observed_while_there_is_something_in_its_lists() {
+    fn a_slot_is_observed_while_its_lists_are_nonempty() {
         let remembered = Remembered::default();
         let mut data = SlotData::new();
         data.table_mut(Place::numbered(3));

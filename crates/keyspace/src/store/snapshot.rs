@@ -28,7 +28,7 @@ use crate::store::tracked::{KeyPlace, TrackedCollections, large};
 pub trait SnapshotSink: Send + Sync {
     /// Keeps an entry, which was in database `db` at the cut. Called under the entry's write latch by the thread of this
     /// number: it must not block for long.
-    fn preserve(&self, thread: usize, db: DbIndex, entry: Entry<'_>, home: AllocContext<'_>);
+    fn preserve(&self, thread: usize, db: DbIndex, entry: Entry<'_>, alloc: AllocContext<'_>);
 
     /// Begins a collection that is written in portions: [`Object::is_large`](collections::Object::is_large). Called under
     /// its latch. `None` if it can't be written.
@@ -193,15 +193,15 @@ impl SnapshotState {
         db: DbIndex,
         table: Option<&Table>,
         hash: u64,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
     ) {
         let Some(cut_db) = self.unsaved_db(slot, db, Table::position(hash)) else { return };
         let (Some(table), Some(sink)) = (table, self.sink.get()) else { return };
         table.preserve(hash, |entry| {
             if large(entry.value()).is_some() {
-                self.track(cut_db, slot, db, entry, home);
+                self.track(cut_db, slot, db, entry, alloc);
             } else {
-                sink.preserve(by, cut_db, entry, home);
+                sink.preserve(by, cut_db, entry, alloc);
             }
         });
     }
@@ -213,12 +213,12 @@ impl SnapshotState {
         slot: Slot,
         db: DbIndex,
         entry: Entry<'_>,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
     ) {
         let (Some(object), Some(sink)) = (large(entry.value()), self.sink.get()) else { return };
         let Some(elements) = sink.begin_elements(entry) else { return };
-        if let Some(tracking) = Tracking::begin(object, home.hasher, elements) {
-            let place = KeyPlace { slot, db, hash: home.hasher.hash(entry.key()), key: entry.key().into() };
+        if let Some(tracking) = Tracking::begin(object, alloc.hasher, elements) {
+            let place = KeyPlace { slot, db, hash: alloc.hasher.hash(entry.key()), key: entry.key().into() };
             self.tracked.add(cut_db, tracking, place);
         }
     }

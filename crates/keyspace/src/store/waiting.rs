@@ -161,7 +161,7 @@ pub(crate) struct Waits {
 }
 
 struct Queue {
-    /// The hash of the key, which is stored elsewhere.
+    /// The hash of the key; the key itself is in the waiter.
     hash: u64,
     key: Arc<OwnedKey>,
     /// In order of arrival.

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn does_what_the_traits_promise() {
+    fn the_system_disk_fulfils_its_contract() {
         let directory = std::env::temp_dir().join(format!("broadloom-disk-{}", std::process::id()));
         let (first, second) = (directory.join("first"), directory.join("second"));
         SystemDisk.create_directory(&directory).unwrap();

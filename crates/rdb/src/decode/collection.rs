@@ -84,7 +84,7 @@ pub(super) fn set(
     input: &mut Input<'_>,
     context: DecodeContext<'_>,
 ) -> Result<Set, Error> {
-    let (home, limits) = (context.home, context.limits.set);
+    let (alloc, limits) = (context.alloc, context.limits.set);
     let mut set = Set::new();
     match value_type {
         ValueType::Set => {
@@ -97,7 +97,7 @@ pub(super) fn set(
                 if index == 0 {
                     set = Set::suiting(member, usize::try_from(len).unwrap_or(usize::MAX), limits);
                 }
-                if !set.add(home, member, limits) {
+                if !set.add(alloc, member, limits) {
                     return Err(before.error(Fault::Duplicate));
                 }
             }
@@ -111,7 +111,7 @@ pub(super) fn set(
                 if index == 0 {
                     set = Set::suiting(member, len, limits);
                 }
-                set.add(home, member, limits);
+                set.add(alloc, member, limits);
             }
             Ok(())
         })?,
@@ -123,7 +123,7 @@ pub(super) fn set(
                 Set::new_hashtable()
             };
             for item in items {
-                if !set.add_item(home, item, limits) {
+                if !set.add_item(alloc, item, limits) {
                     return Err(Fault::Duplicate);
                 }
             }
@@ -138,11 +138,11 @@ pub(super) fn sorted_set(
     input: &mut Input<'_>,
     context: DecodeContext<'_>,
 ) -> Result<SortedSet, Error> {
-    let (home, limits) = (context.home, context.limits.sorted_set);
+    let (alloc, limits) = (context.alloc, context.limits.sorted_set);
     let mut set = SortedSet::new();
     let mut add = |member: Item<'_>, score: f64| {
         let mut buffer = DecimalBuffer::new();
-        match set.insert(home, limits, member.text(&mut buffer), score) {
+        match set.insert(alloc, limits, member.text(&mut buffer), score) {
             None => Ok(()),
             Some(_) => Err(Fault::Duplicate),
         }
@@ -264,7 +264,7 @@ struct Fields<'a> {
 
 impl Fields<'_> {
     fn add(&mut self, field: Item<'_>, value: Item<'_>, expiry: Option<i64>) -> Result<(), Fault> {
-        let DecodeContext { home, limits, drop_fields_before } = self.context;
+        let DecodeContext { alloc, limits, drop_fields_before } = self.context;
         if expiry.is_some_and(|at| at < 0) {
             return Err(Fault::Expiry);
         }
@@ -277,7 +277,7 @@ impl Fields<'_> {
         let (field, value) = (field.text(&mut field_buffer), value.text(&mut value_buffer));
         let expiry = expiry.map_or(ExpiryChange::Clear, ExpiryChange::At);
         // At the earliest time no field is expired, so duplicates are found whatever their expiry.
-        match self.hash.set(home, limits.hash, field, value, expiry, i64::MIN) {
+        match self.hash.set(alloc, limits.hash, field, value, expiry, i64::MIN) {
             FieldWas::Absent => Ok(()),
             FieldWas::Expired | FieldWas::Present => Err(Fault::Duplicate),
         }

@@ -42,7 +42,7 @@ fn events(fixture: &Fixture, file: &[u8], piece_size: usize) -> Result<Vec<Strin
 }
 
 #[test]
-fn files_of_servers_are_read_whatever_the_pieces() {
+fn files_of_servers_are_read_in_any_pieces() {
     let fixture = Fixture::new();
     for (server, file) in FILES {
         let whole = events(&fixture, file, file.len()).unwrap_or_else(|error| panic!("{server}: {error}"));
@@ -64,11 +64,11 @@ fn files_of_servers_are_read_whatever_the_pieces() {
 }
 
 #[test]
-fn no_cut_or_change_does_harm() {
+fn damaged_input_is_an_error_or_harmless() {
     let fixture = Fixture::new();
     for (_, file) in &FILES[..1] {
         for cut in 0..file.len() {
-            let error = events(&fixture, &file[..cut], usize::MAX).expect_err("it is cut");
+            let error = events(&fixture, &file[..cut], usize::MAX).expect_err("the input is truncated");
             assert_eq!(error.fault, Fault::Truncated);
         }
         // The version decides whether there is a checksum.
@@ -89,7 +89,7 @@ fn errors_name_the_key() {
     let error = loop {
         match cutter.next(rest) {
             Ok(Some(cut)) => rest = &rest[cut.size..],
-            Ok(None) => panic!("an error is there"),
+            Ok(None) => panic!("the file contains an error"),
             Err(error) => break error,
         }
     };
@@ -98,7 +98,7 @@ fn errors_name_the_key() {
 
 /// Types and opcodes above 21 differ between the families.
 #[test]
-fn numbers_mean_what_the_family_says() {
+fn type_numbers_depend_on_the_family() {
     let fixture = Fixture::new();
     for (magic, value_type) in
         [("VALKEY080", ValueType::HashWithTimes), ("REDIS0012", ValueType::HashAbsolute)]
@@ -108,13 +108,13 @@ fn numbers_mean_what_the_family_says() {
             _ => b"\x01\x00\x01a\x01b",
         };
         let file = [magic.as_bytes(), b"\x16\x03key", value, b"\xff\0\0\0\0\0\0\0\0"].concat();
-        let found = events(&fixture, &file, 3).expect("it is valid");
+        let found = events(&fixture, &file, 3).expect("the input is valid");
         assert_eq!(found[1], "0 key None Ok(\"hash 61=62\")");
         assert_eq!(found[2], "End { is_checked: false }");
     }
 }
 
-/// What no server here writes: attributes of keys, hints, old expiries, data of modules and imports of slots.
+/// Opcodes that no server here writes: attributes of keys, hints, old expiries, data of modules and imports of slots.
 #[test]
 fn other_opcodes_are_read() {
     let fixture = Fixture::new();
@@ -124,7 +124,7 @@ fn other_opcodes_are_read() {
     let end = b"\xff\0\0\0\0\0\0\0\0";
     let file = [b"VALKEY080", &body[..], module, import, end].concat();
     for piece_size in [1, file.len()] {
-        let found = events(&fixture, &file, piece_size).expect("it is valid");
+        let found = events(&fixture, &file, piece_size).expect("the input is valid");
         let expected = [
             "Header(Version { family: Valkey, number: 80 })",
             "Resize { key_count: 2, volatile_count: 1 }",
@@ -138,5 +138,5 @@ fn other_opcodes_are_read() {
     }
     let metadata = b"\xf3\x01abcd\x02\x07\x00\x00\x01a\x01b";
     let file = [b"REDIS0013", &metadata[..], end].concat();
-    assert_eq!(events(&fixture, &file, 1).expect("it is valid")[1], "0 a None Ok(\"string 62\")");
+    assert_eq!(events(&fixture, &file, 1).expect("the input is valid")[1], "0 a None Ok(\"string 62\")");
 }

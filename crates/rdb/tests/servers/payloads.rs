@@ -1,4 +1,4 @@
-//! Payloads that servers made: they are decoded to the value that the server had, come back through every version,
+//! Payloads of servers: they decode to the server's value, round-trip through every version,
 //! and no change of them does harm.
 
 use crate::support::{Fixture, describe, unhex};
@@ -38,7 +38,7 @@ fn values_of_servers_are_read() {
 }
 
 #[test]
-fn values_come_back_from_every_version() {
+fn values_round_trip_through_every_version() {
     let fixture = Fixture::new();
     for golden in goldens() {
         let value = fixture.open(&golden.payload).expect("a server made it");
@@ -70,7 +70,7 @@ fn described_head(text: &str) -> String {
 
 /// Forms in which no order, time or choice of a compressor shows are those of Valkey, byte for byte.
 #[test]
-fn plain_forms_are_those_of_valkey() {
+fn deterministic_encodings_equal_those_of_valkey() {
     let fixture = Fixture::new();
     let exact = ["string", "set-intset", "zset-", "list-listpack", "hash-listpack", "stream"];
     let mut count = 0;
@@ -93,11 +93,11 @@ fn plain_forms_are_those_of_valkey() {
 }
 
 #[test]
-fn no_cut_or_change_does_harm() {
+fn damaged_input_is_an_error_or_harmless() {
     let fixture = Fixture::new();
     for golden in goldens() {
         let Payload { version, type_byte, value } =
-            Payload::open(&golden.payload, PayloadChecks::ALL).expect("it is whole");
+            Payload::open(&golden.payload, PayloadChecks::ALL).expect("the payload is complete");
         let types =
             [0, 1, 2, 3, 4, 5, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27];
         for cut in 0..value.len() {
@@ -111,7 +111,7 @@ fn no_cut_or_change_does_harm() {
                 open_all(&fixture, version, &[type_byte], &changed);
             }
         }
-        // And as what it is not.
+        // And as a different type.
         open_all(&fixture, version, &types, value);
     }
 }
@@ -142,16 +142,16 @@ fn check(fixture: &Fixture, value: &Value<'_>) {
             list.check();
             assert!(!list.is_empty());
         }
-        Object::Set(set) => assert_eq!(set.check(fixture.home()), Ok(())),
-        Object::Hash(hash) => assert_eq!(hash.check(fixture.home()), Ok(())),
-        Object::SortedSet(set) => assert_eq!(set.check(fixture.home()), Ok(())),
+        Object::Set(set) => assert_eq!(set.check(fixture.alloc_context()), Ok(())),
+        Object::Hash(hash) => assert_eq!(hash.check(fixture.alloc_context()), Ok(())),
+        Object::SortedSet(set) => assert_eq!(set.check(fixture.alloc_context()), Ok(())),
         Object::Stream(stream) => stream.check(),
         _ => panic!("an unknown type"),
     }
 }
 
 #[test]
-fn payloads_that_are_none_are_refused() {
+fn invalid_payloads_are_refused() {
     let golden = &goldens()[0].payload;
     let wrong = Err(PayloadError::VersionOrChecksum);
     for cut in 0..golden.len() {

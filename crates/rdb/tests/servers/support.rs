@@ -18,7 +18,7 @@ fn limits() -> Limits {
     }
 }
 
-/// A heap and what else decoding needs.
+/// A heap, and the other resources for decoding.
 pub struct Fixture {
     heap: Heap,
     hasher: KeyHasher,
@@ -29,12 +29,13 @@ impl Fixture {
         Self { heap: Heap::new(), hasher: KeyHasher::new([7; 4]) }
     }
 
-    pub fn home(&self) -> AllocContext<'_> {
+    pub fn alloc_context(&self) -> AllocContext<'_> {
         AllocContext { heap: &self.heap, hasher: &self.hasher }
     }
 
     pub fn decode<'a>(&self, value_type: ValueType, bytes: &'a [u8]) -> Result<Value<'a>, Error> {
-        let context = DecodeContext { home: self.home(), limits: limits(), drop_fields_before: None };
+        let context =
+            DecodeContext { alloc: self.alloc_context(), limits: limits(), drop_fields_before: None };
         decode(value_type, bytes, 0, context)
     }
 
@@ -50,7 +51,7 @@ impl Fixture {
         let mut encoder = Encoder::new(version, is_packing);
         let value = value_ref(value);
         let mut out = vec![encoder.type_byte(value).ok()?];
-        encoder.write_value(self.home(), value, &mut out).ok()?;
+        encoder.write_value(self.alloc_context(), value, &mut out).ok()?;
         Payload::seal(version, &mut out);
         Some(out)
     }
@@ -99,7 +100,7 @@ fn hash_words(fixture: &Fixture, hash: &Hash) -> Vec<String> {
     let mut fields = Vec::new();
     let mut from = Some(0);
     while let Some(position) = from {
-        from = hash.scan_with_expiries(fixture.home(), position, |field, value, expiry| {
+        from = hash.scan_with_expiries(fixture.alloc_context(), position, |field, value, expiry| {
             fields.push((bytes(field), bytes(value), expiry));
         });
     }

@@ -1,4 +1,4 @@
-//! Receive buffers lent to the kernel, which picks one for each arrival.
+//! Receive buffers provided to the kernel, which picks one for each arrival.
 //!
 //! The kernel takes buffers in the order in which they were returned. Their starts are spread over the cache
 //! sets: at a power-of-two distance, the first lines of all buffers would map to a few sets.
@@ -75,7 +75,7 @@ impl BufferRing {
         unsafe { self.start_of(id) }
     }
 
-    /// Lends buffer `id` to the kernel.
+    /// Provides buffer `id` to the kernel.
     ///
     /// # Safety
     ///

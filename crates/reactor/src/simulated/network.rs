@@ -51,7 +51,7 @@ struct End {
     fin_at: Option<u64>,
     reset_at: Option<u64>,
     /// Whether the reset has been reported: later writes fail with a broken pipe.
-    knows_of_reset: bool,
+    has_seen_reset: bool,
     is_closed: bool,
     is_write_shut: bool,
     notice: Option<Notice>,
@@ -409,7 +409,7 @@ impl State {
             return Ok(size);
         }
         if one.reset_at.is_some_and(|at| at <= now_ns) {
-            one.knows_of_reset = true;
+            one.has_seen_reset = true;
             return Err(io::Error::from_raw_os_error(libc::ECONNRESET));
         }
         if one.fin_at.is_some_and(|at| at <= now_ns) {
@@ -421,8 +421,8 @@ impl State {
     fn write(&mut self, end: usize, bytes: &[u8], now_ns: u64) -> io::Result<usize> {
         let one = &mut self.ends[end];
         if one.reset_at.is_some_and(|at| at <= now_ns) {
-            let error = if one.knows_of_reset { libc::EPIPE } else { libc::ECONNRESET };
-            one.knows_of_reset = true;
+            let error = if one.has_seen_reset { libc::EPIPE } else { libc::ECONNRESET };
+            one.has_seen_reset = true;
             return Err(io::Error::from_raw_os_error(error));
         }
         if one.is_write_shut {
@@ -512,7 +512,7 @@ impl End {
             flight_size: 0,
             fin_at: None,
             reset_at: None,
-            knows_of_reset: false,
+            has_seen_reset: false,
             is_closed: false,
             is_write_shut: false,
             notice: None,

@@ -17,9 +17,9 @@ pub struct Settings {
     pub ring_entries: u32,
     /// Entries of the completion queue of each ring; overflowing completions wait in the kernel's list.
     pub completion_entries: u32,
-    /// Size of the receive buffers lent to each ring.
+    /// Size of the receive buffers provided to each ring.
     pub receive_buffer_size: u32,
-    /// Number of the receive buffers lent to each ring.
+    /// Number of the receive buffers provided to each ring.
     pub receive_buffer_count: u16,
     /// Percentage of waiting calls that end early, as if interrupted by a signal.
     pub interruption_percent: u64,

@@ -15,7 +15,7 @@
 //!
 //! A connection's entry lives until its last request has completed, so each completion finds it.
 //!
-//! | leaving | what happens | to |
+//! | from | event | to |
 //! |---|---|---|
 //! | No | the caller closes, or a send or receive fails [`Uring::leave`] | Closing |
 //! | No | the caller detaches [`Uring::detach`] | Detaching |

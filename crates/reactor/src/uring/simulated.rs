@@ -1,6 +1,6 @@
 //! A simulated kernel's side of a ring, with requests on sockets of the simulated network.
 //!
-//! It provides what the backend relies on, with the least favourable behaviour permitted to a kernel. The
+//! It provides the features that the backend uses, with the least favourable behaviour permitted to a kernel. The
 //! queues have the sizes in the network's settings. Completions that overflow their queue wait in a list until
 //! the next call. A multishot request ends when its completion finds no room. Calls may be interrupted.
 

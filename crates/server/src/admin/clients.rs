@@ -56,7 +56,7 @@ impl Shared {
             } else {
                 // It receives no more data, even if its worker is notified later.
                 if let Some(waiter) = record.waiter() {
-                    let _ = waiter.wait.end_or_ask();
+                    let _ = waiter.wait.end_or_request();
                 }
                 let token = record.place();
                 self.workers.post(token.thread(), Mail::Kill(token, record.id));

@@ -1,4 +1,4 @@
-//! `INFO`: sections of `name:value` lines, made from what workers publish, without stopping any.
+//! `INFO`: sections of `name:value` lines, made from published figures of the workers, without stopping any.
 //!
 //! Start reading at [`text`]; `info/figures.rs` has the sections that are mostly counters.
 

@@ -101,7 +101,7 @@ impl Shared {
             return self.end();
         }
         log::warn!("Error trying to save the DB, can't exit.");
-        self.give_shutdown_up(origin);
+        self.cancel_shutdown(origin);
     }
 
     /// `SHUTDOWN ABORT`
@@ -109,11 +109,11 @@ impl Shared {
         let origin = self.modes.shutdown.take().ok_or(NONE_IN_PROGRESS)?;
         log::warn!("Shutdown manually aborted.");
         self.snapshots.cancel();
-        self.give_shutdown_up(origin);
+        self.cancel_shutdown(origin);
         Ok(())
     }
 
-    fn give_shutdown_up(&self, origin: Origin) {
+    fn cancel_shutdown(&self, origin: Origin) {
         self.end_pause();
         if let Some(client) = origin.client {
             self.answer_waiting(client, b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
@@ -129,8 +129,8 @@ impl Shared {
 
 /// Removes the files that the process has created.
 pub fn clean_up(shared: &Shared) {
-    let give_up_at = Uptime::now().plus_ms(CANCELLED_MS);
-    while shared.snapshots.is_busy() && Uptime::now() < give_up_at {
+    let wait_deadline = Uptime::now().plus_ms(CANCELLED_MS);
+    while shared.snapshots.is_busy() && Uptime::now() < wait_deadline {
         shared.snapshots.cancel();
         sync::thread::sleep(Duration::from_millis(1));
     }

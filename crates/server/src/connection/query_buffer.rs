@@ -34,7 +34,7 @@ impl QueryBuffer {
     /// Removes executed bytes at the front.
     pub fn consume(&mut self, size: usize) {
         self.done += size;
-        assert!(self.done <= self.bytes.len(), "no more is executed than there is");
+        assert!(self.done <= self.bytes.len(), "only buffered bytes are executed");
         if self.len() <= self.done {
             self.close_up();
         }
@@ -118,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_moved_grows_as_what_is_executed() {
+    fn moved_bytes_grow_linearly_with_executed_bytes() {
         let (few, many) = (moved_size(1000), moved_size(4000));
         assert!(few > 0 && many <= 5 * few, "{few} {many}");
     }
 
     #[test]
-    fn nothing_is_lost_or_doubled() {
+    fn no_bytes_are_lost_or_duplicated() {
         let mut query = QueryBuffer::default();
         query.push(b"0123456789");
         query.consume(3);

@@ -416,7 +416,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_follow_what_connections_publish_until_they_are_removed() {
+    fn sums_follow_published_values_until_removal() {
         let registry = Registry::default();
         let records = [1, 2].map(|id| Arc::new(ClientRecord::new(id, String::new(), String::new(), 3, 0)));
         records.iter().for_each(|record| registry.insert(record));

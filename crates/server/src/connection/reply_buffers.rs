@@ -118,7 +118,7 @@ mod tests {
         rules.set_peak_reset_ms(Some(-1));
         buffer.adapt(1_000_000, &rules);
         buffer.adapt(2_000_000, &rules);
-        assert_eq!(buffer.size(), SIZE_MAX, "nothing is forgotten");
+        assert_eq!(buffer.size(), SIZE_MAX, "the usage history is kept");
         rules.set_peak_reset_ms(Some(100));
         buffer.adapt(2_000_200, &rules);
         rules.set_resizing(false);

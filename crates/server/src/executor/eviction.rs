@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tenacity_is_linear_then_geometric_then_endless() {
+    fn eviction_time_limit_is_linear_then_geometric_then_none() {
         assert_eq!(time_limit(0), Some(Duration::ZERO));
         assert_eq!(time_limit(10), Some(Duration::from_micros(500)));
         assert_eq!(time_limit(11), Some(Duration::from_micros(575)));

@@ -10,7 +10,7 @@ use config::Config;
 use keyspace::Latched;
 use wire::reply::{Protocol, ReplyBuffer};
 
-use super::Asked;
+use super::CurrentRequest;
 use crate::shared::Shared;
 
 /// Returns the context for the handler of a request.
@@ -21,17 +21,17 @@ pub(super) fn context<'a>(
     config: &'a Config,
     host: &'a dyn Host,
     shared: &'static Shared,
-    asked: Asked<'a>,
+    current: CurrentRequest<'a>,
 ) -> Ctx<'a> {
     Ctx {
         data,
         session,
         config,
         host,
-        command: asked.found.command,
-        id: asked.found.id,
-        planned: asked.keys,
-        args: asked.args,
+        command: current.found.command,
+        id: current.found.id,
+        planned: current.keys,
+        args: current.args,
         effects,
         hasher: shared.keyspace.hasher(),
     }
@@ -52,7 +52,7 @@ pub(super) fn run_handler(
     let result = (command.run)(ctx, args, Reply::new(ReplyBuffer::new(out, protocol)));
     ctx.effects.log_request(ctx.data, command, args, db, dirty_before);
     let Err(error) = result else { return false };
-    ctx.effects.shared_replies.lent().forget_since(mark);
+    ctx.effects.shared_replies.parts().truncate_to(mark);
     out.truncate(mark);
     ReplyBuffer::new(out, protocol).error(error.text());
     shared.monitoring.errors.count(CommandError::code(&error));

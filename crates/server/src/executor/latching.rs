@@ -10,7 +10,7 @@ use commands::session::Queued;
 use keyspace::{Busy, Latched, Latches, TOKEN, slot_of_hash};
 use sync::Mode;
 
-use super::{Asked, Executor};
+use super::{CurrentRequest, Executor};
 use crate::connection::Connection;
 use crate::script_runs::ScriptPlan;
 use crate::scripts::ScriptLatches;
@@ -29,12 +29,12 @@ impl Executor {
     /// Latches the command's slots in ascending order, beginning after those it already holds.
     pub(super) fn latch(
         &mut self,
-        (access, asked): (Access, Asked<'_>),
+        (access, current): (Access, CurrentRequest<'_>),
         connection: &Connection,
     ) -> Result<(), (Busy, Mode)> {
-        let keys = asked.keys;
+        let keys = current.keys;
         let (access, needs_token) = match access {
-            Access::Script { .. } => self.access_of_script(asked, connection),
+            Access::Script { .. } => self.access_of_script(current, connection),
             access => (access, false),
         };
         let mode = match access {
@@ -75,8 +75,8 @@ impl Executor {
     }
 
     /// The access of a request that runs a script, and whether it needs the token.
-    fn access_of_script(&mut self, asked: Asked<'_>, connection: &Connection) -> (Access, bool) {
-        let Asked { found, args, .. } = asked;
+    fn access_of_script(&mut self, current: CurrentRequest<'_>, connection: &Connection) -> (Access, bool) {
+        let CurrentRequest { found, args, .. } = current;
         match self.scripts.plan(found, args, &connection.session, connection.script_latches) {
             ScriptPlan::Nothing => (Access::None, false),
             ScriptPlan::Declared(Mode::Read) => (Access::Read, false),
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_slots_are_put_in_order_like_few() {
+    fn sorting_many_slots_agrees_with_sorting_few() {
         for len in [0, 1, 2, MANY - 1, MANY, 4 * MANY, 3 * SLOT_COUNT] {
             let slot = |number: usize| Slot::new((number * 7_919 % 9_973) as u16);
             let mut slots: Vec<Slot> = (0..len).map(slot).collect();

@@ -17,7 +17,7 @@ use super::handler::{context, run_handler};
 use super::latching::latch_keys;
 use super::plan::{Place, Planned};
 use super::serving::Serving;
-use super::{Asked, Executor};
+use super::{CurrentRequest, Executor};
 use crate::connection::Connection;
 use crate::monitoring::command_log::Cost;
 use crate::monitoring::statistics::WorkerStatistics;
@@ -71,15 +71,16 @@ impl Executor {
         let mut run = Run { id: None, first: 0 };
         let protocol = connection.session.protocol;
         self.latching.mode.touch = true;
-        let (out, lent) = (&mut connection.out, &mut connection.lent);
+        let (out, parts) = (&mut connection.out, &mut connection.parts);
         let Some(plan) = planned.plans.get(place.plan).filter(|plan| plan.is_plain) else { return place };
         let Some(found) = plan.found() else { return place };
         let restricted = Some(&connection.session.user).filter(|user| user.is_restricted()).cloned();
         let db_count = self.shared.keyspace.db_count();
         let (latches, data) = self.latching.split();
-        let asked = Asked { found, args: planned.args(plan, place.nth, bytes), keys: &[], size: 0 };
+        let current =
+            CurrentRequest { found, args: planned.args(plan, place.nth, bytes), keys: &[], size: 0 };
         let (data, session) = ((data, &mut self.effects), &mut connection.session);
-        let mut ctx = context(data, session, &self.settings.config, host, self.shared, asked);
+        let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
         let mut first_nth = place.nth;
         let is_limited = self.settings.config.maxmemory > 0;
         'plans: for plan in &planned.plans[place.plan..] {
@@ -149,11 +150,11 @@ impl Executor {
                     self.statistics.errors.add(1);
                 }
                 let mut reply_size = out.len() - mark;
-                let newly_lent = ctx.effects.shared_replies.lent();
-                let has_lent = !newly_lent.is_empty();
-                if has_lent {
-                    reply_size += newly_lent.size_since(mark);
-                    lent.append(newly_lent);
+                let new_parts = ctx.effects.shared_replies.parts();
+                let has_new_parts = !new_parts.is_empty();
+                if has_new_parts {
+                    reply_size += new_parts.size_since(mark);
+                    parts.append(new_parts);
                 }
                 // A request used more memory than planned (`SETRANGE`, `APPEND`): the next ones check for room again.
                 let has_outgrown = is_limited && self.budget.is_outgrown();
@@ -166,7 +167,7 @@ impl Executor {
                 }
                 // A key that a read found expired is deleted, and its event sent, before the next request.
                 if out.len() > super::OUTPUT_YIELD_SIZE
-                    || has_lent
+                    || has_new_parts
                     || has_outgrown
                     || ctx.data.deferred.saw_expired.get()
                     || self.shared.hub.has_overrun(self.thread)

@@ -151,7 +151,7 @@ impl Plan {
     }
 }
 
-/// Why a request is refused, whatever the state of its connection.
+/// The reason why a request is refused in any state of its connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     None,
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a plan for each series of the input, whatever its command.
+    /// Returns a plan for each series of the input, for any command.
     fn planned(bytes: &[u8]) -> Planned {
         let mut planned = Planned::default();
         let Planned { batch, plans, .. } = &mut planned;
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn each_request_has_its_place() {
+    fn each_request_has_its_planned_position() {
         let mut bytes = Vec::new();
         let requests = ["GET a", "GET b", "GET c", "SET a b", "PING", "PING", "SET c d", "SET e f", "GET g"];
         for request in requests {

@@ -50,7 +50,7 @@ pub(super) struct PrefetchPipeline {
     window: PrefetchedKeys<WINDOW_SIZE>,
     /// A request that ends with this key or a later one triggers the next group.
     due: u64,
-    /// Keys that were not found in their home buckets, and whose next buckets were prefetched.
+    /// Displaced keys, whose next buckets were prefetched.
     displaced: Vec<(u64, RequestedProbes)>,
 }
 
@@ -214,18 +214,18 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_looked_at_that_was_asked_for_before_the_thread_was_quiescent() {
+    fn prefetches_before_a_quiescent_state_are_discarded() {
         let (mut latching, mut pipeline) = announced(0..100);
         pipeline.advance(&latching, 0, 1);
         assert!(pipeline.entry_count < pipeline.bucket_count);
-        let asked_count = pipeline.bucket_count;
+        let requested_count = pipeline.bucket_count;
         latching.quiescent();
         pipeline.advance(&latching, 20, 1);
-        assert!(pipeline.entry_count >= asked_count);
+        assert!(pipeline.entry_count >= requested_count);
     }
 
     #[test]
-    fn buckets_and_entries_are_asked_for_at_their_distances() {
+    fn buckets_and_entries_are_prefetched_at_their_distances() {
         let (latching, mut pipeline) = announced(0..100);
         let mut bucket_count_before = 0;
         for first in 0..100 {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_run_without_is_passed_over() {
+    fn keys_executed_without_a_prefetch_are_skipped() {
         let (latching, mut pipeline) = announced(0..200);
         pipeline.advance(&latching, 0, 1);
         pipeline.advance(&latching, 150, 10);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_announced_while_others_are_on_their_way() {
+    fn keys_are_added_while_others_are_in_flight() {
         let (latching, mut pipeline) = announced(0..10);
         for first in 0..5000 {
             pipeline.advance(&latching, first, 1);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_seen_where_they_are() {
+    fn entries_are_found_in_their_buckets() {
         for db in [0, 3, 1].map(DbIndex) {
             entries_are_seen(db);
         }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn databases_take_turns() {
+    fn the_pipeline_handles_alternating_databases() {
         let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(4, [1, 2, 3, 4], |_| {})));
         let latching = Latching::new(keyspace, 0, 1);
         let mut pipeline = PrefetchPipeline::default();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn all_keys_of_a_large_request_are_asked_for() {
+    fn all_keys_of_a_large_request_are_prefetched() {
         let (latching, mut pipeline) = announced(0..2000);
         pipeline.advance(&latching, 100, KEYS_OF_REQUEST_MAX as u32);
         assert!((100 + KEYS_OF_REQUEST_MAX..).contains(&pipeline.entry_count));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_great_many_keys_only_the_first_count() {
+    fn keys_beyond_the_maximum_are_not_prefetched() {
         let (_, mut pipeline) = announced(0..1 << 20);
         assert_eq!(pipeline.announced_count(), ANNOUNCED_COUNT_MAX as u64);
         pipeline.announce(&[key(1), key(2)], DbIndex(0));

@@ -81,7 +81,7 @@ impl<H: Host> LogReplay<H> {
         let connection = Connection::new(token, ConnectionId::NONE, session, record, 0);
         let mut replay =
             Self { shared, executor, host: host(subscriptions, scripts), connection, retired: Vec::new() };
-        replay.tell_time(now.0);
+        replay.set_time(now.0);
         replay
     }
 
@@ -153,7 +153,7 @@ impl<H: Host> Replay for LogReplay<H> {
         self.shared.keyspace.reclaim(&mut self.retired);
     }
 
-    fn tell_time(&mut self, now: i64) {
+    fn set_time(&mut self, now: i64) {
         let latching = &mut self.executor.latching;
         latching.mode.now = Millis(now);
         let config = &self.executor.settings.config;

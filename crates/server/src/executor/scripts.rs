@@ -8,7 +8,7 @@ use os::clock::Ticks;
 use wire::request::Args;
 
 use super::plan::Plan;
-use super::{Asked, Executor, Step};
+use super::{CurrentRequest, Executor, Step};
 use crate::connection::Connection;
 use crate::scripts::ScriptLatches;
 use crate::scripts::errors;
@@ -63,8 +63,8 @@ impl Executor {
         if self.flags.is_set(GlobalFlags::ANY_PAUSE) && self.is_paused(connection, found, self.flags.load()) {
             return self.wait_for_end_of_pause(connection);
         }
-        let asked = Asked { found, args, keys, size: plan.requests.size() };
-        self.run(connection, asked, started, host)
+        let current = CurrentRequest { found, args, keys, size: plan.requests.size() };
+        self.run(connection, current, started, host)
     }
 
     /// Continues a script whose connection is gone.

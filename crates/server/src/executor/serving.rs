@@ -31,7 +31,7 @@ use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
 use super::handler::{context, run_handler};
-use super::{Asked, Executor};
+use super::{CurrentRequest, Executor};
 use crate::connection::{Connection, ParkedCommand, Token};
 use crate::mail::Mail;
 use crate::monitoring::command_log::{self, Cost};
@@ -113,8 +113,12 @@ pub(super) enum BeginWait {
 impl Executor {
     /// Adds a blocking request to the queues of its keys, which are still latched.
     #[cold]
-    pub(super) fn begin_wait(&mut self, connection: &mut Connection, asked: Asked<'_>) -> BeginWait {
-        let Asked { found, args, keys, size } = asked;
+    pub(super) fn begin_wait(
+        &mut self,
+        connection: &mut Connection,
+        current: CurrentRequest<'_>,
+    ) -> BeginWait {
+        let CurrentRequest { found, args, keys, size } = current;
         let session = &connection.session;
         let (id, address) = (session.id, connection.token.0);
         let waiter = match session.blocked.as_ref().map(|blocked| &blocked.reason) {
@@ -232,7 +236,7 @@ impl Executor {
 
     /// Whether there are deferred serves.
     #[inline]
-    pub fn has_errands(&self) -> bool {
+    pub fn has_deferred_serves(&self) -> bool {
         self.latching.has_ready() || !self.serve_context.deferred_serves.is_empty()
     }
 
@@ -388,10 +392,10 @@ impl Serving<'_> {
         let accepted = self.effects.shared_replies.accept(false);
         let mut out = Vec::new();
         let (args, size) = (request.args.args(), request.size);
-        let asked = Asked { found: request.found, args, keys: &request.keys, size };
+        let current = CurrentRequest { found: request.found, args, keys: &request.keys, size };
         let started = Ticks::now();
         let data = (&mut *self.data, &mut *self.effects);
-        let mut ctx = context(data, session, self.config, self.host, self.shared, asked);
+        let mut ctx = context(data, session, self.config, self.host, self.shared, current);
         let failed = run_handler(&mut ctx, &mut out, request.protocol, self.shared);
         if ctx.session.tracking.is_some() {
             ctx.remember_reads();

@@ -247,7 +247,7 @@ impl Executor {
         if std::mem::take(&mut connection.turns.are_over) {
             return false;
         }
-        self.ask_for_turns(connection, BlockReason::Turns)
+        self.request_barrier(connection, BlockReason::Turns)
     }
 
     /// Holds the reply of a command that has begun a pause until each worker has ended the turn in which
@@ -257,18 +257,18 @@ impl Executor {
         if planted(Fault::PauseBeforeBarrier) {
             return;
         }
-        self.ask_for_turns(connection, BlockReason::Barrier);
+        self.request_barrier(connection, BlockReason::Barrier);
     }
 
     /// Requests the end of the other workers' turns, and makes the connection wait for the answers.
     /// `false`: there is no other worker.
-    fn ask_for_turns(&mut self, connection: &mut Connection, reason: BlockReason) -> bool {
+    fn request_barrier(&mut self, connection: &mut Connection, reason: BlockReason) -> bool {
         let turns = &mut connection.turns;
-        turns.asked += 1;
+        turns.requested += 1;
         turns.awaited.clear();
         for thread in self.shared.workers.occupied().filter(|thread| *thread != connection.token.thread()) {
             turns.awaited.push(thread);
-            self.shared.workers.post(thread, Mail::BarrierRequest(connection.token, turns.asked));
+            self.shared.workers.post(thread, Mail::BarrierRequest(connection.token, turns.requested));
         }
         if turns.awaited.is_empty() {
             return false;

@@ -20,7 +20,7 @@ use wire::reply::ReplyBuffer;
 use super::handler::{context, run_handler};
 use super::latching::{latch_in_order, latch_keys};
 use super::plan::{PLAIN_KEY_COUNT_MAX, Place, Plan, Planned, Refusal};
-use super::{Asked, Executor};
+use super::{CurrentRequest, Executor};
 use crate::connection::Connection;
 use crate::monitoring::command_log::Cost;
 
@@ -107,7 +107,7 @@ impl Executor {
             self.serve_ready(host);
         }
         self.latching.release();
-        connection.lent.append(self.effects.shared_replies.lent());
+        connection.parts.append(self.effects.shared_replies.parts());
         connection.session.last_command = Some(exec.id);
         connection.session.command_count += 2;
         self.statistics.commands_processed.add(2);
@@ -118,7 +118,7 @@ impl Executor {
         if self.latching.deferred.saw_expired.get() {
             self.delete_expired(connection, &[], args);
         }
-        let reply_size = connection.out.len() - exec_mark + connection.lent.size_since(mark);
+        let reply_size = connection.out.len() - exec_mark + connection.parts.size_since(mark);
         let cost = Cost { ns, reply_size, request_size: exec.requests.size() };
         self.log_if_notable(connection, exec.found()?, args, cost);
         Some(planned.behind(Place { plan: whole.exec, nth: 0 }, 1))
@@ -189,12 +189,12 @@ impl Executor {
         let mut largest = (0, 0);
         for (nth, (args, keys)) in planned.requests_from(plan, 0, bytes).enumerate() {
             let mark = connection.out.len();
-            let asked = Asked { found, args, keys, size };
+            let current = CurrentRequest { found, args, keys, size };
             let (data, session) = ((&mut *self.latching, &mut self.effects), &mut connection.session);
-            let mut ctx = context(data, session, &self.settings.config, host, self.shared, asked);
+            let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
             failed_count += u64::from(run_handler(&mut ctx, &mut connection.out, protocol, self.shared));
             let reply_size =
-                connection.out.len() - mark + self.effects.shared_replies.lent().size_since(mark);
+                connection.out.len() - mark + self.effects.shared_replies.parts().size_since(mark);
             largest = largest.max((reply_size, nth));
         }
         let count = plan.requests.count() as u64;

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_where_it_was() {
+    fn dropped_lines_are_counted_at_their_place() {
         let queue = Queue::default();
         for _ in 0..ENTRY_COUNT_MAX + 5 {
             queue.push(line("x"));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_waits_for_what_is_being_written() {
+    fn the_end_waits_for_lines_being_written() {
         let queue = Queue::default();
         queue.push(line("x"));
         std::thread::scope(|scope| {

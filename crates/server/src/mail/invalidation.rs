@@ -32,14 +32,14 @@ pub struct Broadcast {
 }
 
 impl Invalidation {
-    /// The bytes that it counts while it is on its way.
+    /// The bytes that it counts in transit.
     pub fn size(&self) -> u64 {
         (self.keys.as_ref().map_or(0, |keys| keys.len()) + OVERHEAD) as u64
     }
 }
 
 impl Broadcast {
-    /// The bytes that it counts while it is on its way.
+    /// The bytes that it counts in transit.
     pub fn size(&self) -> u64 {
         (self.keys.len() + OVERHEAD) as u64
     }

@@ -58,7 +58,7 @@ impl Message {
         &self.frame[self.channel.clone()]
     }
 
-    /// The bytes that it counts while it is on its way.
+    /// The bytes that it counts in transit.
     #[must_use]
     pub fn size(&self) -> u64 {
         (self.frame.len() + OVERHEAD) as u64

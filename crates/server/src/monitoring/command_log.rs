@@ -66,7 +66,7 @@ impl Thresholds {
         cost.ns >= self.ns || self.sizes_are_exceeded(cost.reply_size, cost.request_size)
     }
 
-    /// Whether a command with these sizes may be logged, whatever its duration.
+    /// Whether a command with these sizes may be logged, for any duration.
     #[inline(always)]
     #[must_use]
     pub fn sizes_are_exceeded(&self, reply_size: usize, request_size: usize) -> bool {

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn denials_that_are_alike_are_one_entry() {
+    fn equal_denials_share_one_entry() {
         let denials = Denials::default();
         record(&denials, "a", 1000, 10);
         record(&denials, "b", 2000, 10);

@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_recent_maximum_lasts_for_a_period_and_the_rest_of_its_own() {
+    fn a_recent_maximum_lasts_between_one_and_two_periods() {
         let recent = RecentMax::default();
         recent.note(7);
         recent.note(5);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_ordered_and_hold_what_they_say() {
+    fn buckets_ascend_and_contain_their_range() {
         let mut last = 0;
         for ns in (0..200_000).chain([1 << 30, 1 << 41, u64::MAX]) {
             let bucket = bucket_of(ns);

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_has_the_last_word() {
+    fn the_environment_overrides_the_directive() {
         let nothing = |_: &str| None;
         let systemd = |name: &str| (name == "NOTIFY_SOCKET").then(|| "/run/notify".to_owned());
         let upstart = |name: &str| (name == "UPSTART_JOB").then(|| "job".to_owned());
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn abstract_sockets_are_told_too() {
+    fn abstract_sockets_are_notified() {
         let name = format!("broadloom-supervisor-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).expect("a short name");
         let listener = UnixDatagram::bind_addr(&address).expect("a free name");
         Supervisor::Systemd { socket: format!("@{name}") }.notify("READY=1\n");
-        let mut heard = [0; 64];
-        let size = listener.recv(&mut heard).expect("something was said");
-        assert_eq!(&heard[..size], b"READY=1\n");
+        let mut received = [0; 64];
+        let size = listener.recv(&mut received).expect("a datagram arrives");
+        assert_eq!(&received[..size], b"READY=1\n");
     }
 }

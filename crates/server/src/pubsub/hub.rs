@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_there_as_long_as_somebody_listens() {
+    fn names_exist_while_they_have_subscribers() {
         let hub = hub();
         hub.begin(SubscriptionKind::Channel, b"news", 0);
         hub.begin(SubscriptionKind::Channel, b"news", 3);
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_gets_one_mail_whatever_its_listeners() {
+    fn a_worker_gets_one_mail_for_any_number_of_subscribers() {
         let hub = hub();
         for _ in 0..5 {
             hub.begin(SubscriptionKind::Channel, b"c", 1);
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_for_those_who_were_counted() {
+    fn messages_reach_exactly_the_counted_subscribers() {
         let hub = hub();
         let posted = |thread: usize| {
             let mut mail = Vec::new();
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_behind_makes_those_wait_who_send_to_it() {
+    fn a_worker_with_a_backlog_delays_its_publishers() {
         let hub = hub();
         hub.begin(SubscriptionKind::Channel, b"c", 1);
         hub.begin(SubscriptionKind::Channel, b"d", 2);
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_connection_may_not_keep_follows_it_to_its_new_thread() {
+    fn invalidations_follow_a_moved_connection() {
         let hub = hub();
         let clients: &'static Registry = Box::leak(Box::new(Registry::default()));
         hub.introduce(clients);

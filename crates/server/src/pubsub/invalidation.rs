@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn one_mail_a_prefix_and_thread_with_what_begins_so() {
+    fn broadcasts_send_one_mail_per_prefix_and_worker() {
         let hub = Hub::new(Box::leak(Box::new(Workers::all_open())));
         for (prefix, thread) in [(&b"a"[..], 1), (b"a", 1), (b"b", 1), (b"", 2)] {
             hub.begin_prefix(prefix, thread, || ());
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn resp2_is_told_by_redirection_only() {
+    fn resp2_clients_are_notified_only_by_redirection() {
         let (mut session, mut out) = (session(Protocol::Resp2), Vec::new());
         write(&session, &mut out, Some(b"_"), false);
         write(&session, &mut out, Some(b"_"), true);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_redirection_is_told() {
+    fn a_broken_redirection_is_reported() {
         let hub = Hub::new(Box::leak(Box::new(Workers::all_open())));
         let (mut session, mut out) = (session(Protocol::Resp3), Vec::new());
         session.tracking = Some(Box::new(Tracking { redirect: 99, ..Tracking::default() }));

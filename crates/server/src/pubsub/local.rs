@@ -185,7 +185,7 @@ impl LocalSubscriptions {
             self.hub.begin(kind, name, self.thread)
         };
         self.listeners.borrow_mut().insert(kind, Arc::clone(&shared), self.current_client.get(), since);
-        session.note_listening(kind, shared);
+        session.add_subscription(kind, shared);
     }
 
     /// Unsubscribes the current client from a name; messages published before go to `out`.
@@ -329,7 +329,7 @@ impl LocalSubscriptions {
     /// Hands a connection over to another worker. It gets the messages published until now. `leave` posts it to
     /// the new worker, and runs while nothing is published: later messages follow it. Redirected invalidations
     /// reach a connection anywhere.
-    pub fn let_go(&self, mut connection: Box<Connection>, to: usize, leave: impl FnOnce(Box<Connection>)) {
+    pub fn hand_off(&self, mut connection: Box<Connection>, to: usize, leave: impl FnOnce(Box<Connection>)) {
         let (session, token) = (&connection.session, connection.token);
         let names: Vec<(SubscriptionKind, Arc<[u8]>)> = SUBSCRIPTION_KINDS
             .iter()

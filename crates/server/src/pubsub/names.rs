@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_are_found_however_many() {
+    fn many_channels_are_found() {
         let channels = Channels::default();
         for number in 0..NAME_COUNT {
             for thread in [1, 2, 1] {
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn names_change_while_somebody_looks() {
+    fn names_change_during_lookups() {
         let names: Arc<(Channels, Patterns)> = Arc::default();
         names.0.change(&name(0), &mut |audience| audience.add(7));
         names.1.change(&name(0), &mut |audience| audience.add(7));
@@ -398,14 +398,14 @@ mod tests {
                 names.1.change(&name(1), &mut |audience| audience.add(7));
                 done.send(())
             });
-            is_done.recv_timeout(std::time::Duration::from_secs(10)).expect("who looks holds no lock");
+            is_done.recv_timeout(std::time::Duration::from_secs(10)).expect("a lookup holds no lock");
         };
-        names.0.look(&name(0), |_| change_elsewhere()).expect("it is there");
+        names.0.look(&name(0), |_| change_elsewhere()).expect("the name exists");
         names.1.for_each(|_| change_elsewhere());
     }
 
     #[test]
-    fn patterns_are_all_seen_whatever_comes_and_goes() {
+    fn all_patterns_are_visited_during_changes() {
         let patterns = Patterns::default();
         let mut model = BTreeSet::new();
         // Every third one is removed again, out of order.

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frees_elsewhere() {
+    fn values_are_freed_on_another_thread() {
         let background = Background::default();
         let (done, finished) = mpsc::channel();
         let own = std::thread::current().id();
@@ -149,10 +149,10 @@ mod tests {
     }
 
     #[test]
-    fn evicted_keys_are_freed_in_place_when_too_much_of_them_waits() {
+    fn evicted_keys_are_freed_in_place_beyond_a_backlog() {
         let background = Background::default();
         let (go_on, held) = mpsc::channel::<()>();
-        background.free_evicted(EVICTED_SIZE_MAX, Box::new(move || held.recv().expect("it goes on")));
+        background.free_evicted(EVICTED_SIZE_MAX, Box::new(move || held.recv().expect("the test resumes")));
         let (done, finished) = mpsc::channel();
         for size in [1, 7, 9] {
             let done = done.clone();
@@ -163,7 +163,7 @@ mod tests {
         let in_place = [finished.try_recv(), finished.try_recv()];
         assert_eq!(in_place, [Ok((7, own)), Ok((9, own))]);
         assert_eq!((background.evicted_bytes(), background.pending_key_count()), (EVICTED_SIZE_MAX + 1, 2));
-        go_on.send(()).expect("it is awaited");
+        go_on.send(()).expect("the job waits for it");
         assert_ne!(finished.recv().expect("the work runs").1, own);
     }
 }

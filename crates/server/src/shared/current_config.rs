@@ -56,7 +56,7 @@ impl CurrentConfig {
         self.begin_generation();
     }
 
-    /// Makes each worker update what it derives from the configuration before its next batch.
+    /// Makes each worker update its derived settings before its next batch.
     pub fn begin_generation(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }

@@ -46,7 +46,7 @@ pub trait Replay {
     /// next requests.
     fn run(&mut self, requests: &[u8]);
     /// The time of the requests from now on, Unix time in milliseconds.
-    fn tell_time(&mut self, now: i64);
+    fn set_time(&mut self, now: i64);
 }
 
 /// Makes a replay on the calling thread. Implemented by a higher layer.
@@ -117,7 +117,7 @@ impl Shared {
     /// Makes a replay on the calling thread; at most one at a time.
     #[must_use]
     pub fn start_replay(&'static self) -> Box<dyn Replay> {
-        (self.loading.above.get().expect("it is set at the start").0)(self)
+        (self.loading.above.get().expect("set during start-up").0)(self)
     }
 
     /// Begins to refuse commands as during a load, unless a load is under way.
@@ -130,7 +130,7 @@ impl Shared {
 
     /// Begins a load, after [`Self::prepare_reload`].
     pub fn begin_reload(&'static self, reload: Reload, waiter: Arc<Waiter>) {
-        (self.loading.above.get().expect("it is set at the start").1)(self, reload, waiter);
+        (self.loading.above.get().expect("set during start-up").1)(self, reload, waiter);
     }
 
     /// Whether files are being loaded.
@@ -162,7 +162,7 @@ impl Shared {
     }
 
     /// Ends the server because its data can't be loaded.
-    pub fn give_loading_up(&self) {
+    pub fn fail_loading(&self) {
         self.loading.has_failed.store(true, Ordering::Release);
         self.stop();
     }
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_follows_from_the_time_passed() {
+    fn the_remaining_time_is_extrapolated() {
         let loading = Loading::default();
         loading.started_at.store(100, Ordering::Relaxed);
         loading.total_bytes.store(1000, Ordering::Relaxed);

@@ -104,7 +104,7 @@ impl Shared {
     }
 
     /// Returns much free memory to the system in the background: vacant memory of the heaps, and memory that the
-    /// allocator keeps free. Called once a second.
+    /// allocator. Called once a second.
     pub fn trim(&'static self) {
         self.keyspace.note_time();
         if self.keyspace.has_surplus() {

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_later_end_and_the_stricter_kind_hold() {
+    fn overlapping_pauses_take_the_later_end_and_stricter_kind() {
         let (pause, global_flags) = (Pause::default(), GlobalFlags::default());
         pause.begin(&global_flags, at(0), at(100), false);
         pause.begin(&global_flags, at(0), at(50), true);

@@ -166,7 +166,7 @@ impl Shared {
     /// Whether the worker of a handle may end: it must still retire, and nothing is in flight to it. After a
     /// `true` the handle is free.
     #[must_use]
-    pub fn let_go(&self, index: usize) -> bool {
+    pub fn try_vacate(&self, index: usize) -> bool {
         simulation::pass(Gap::LastLook);
         let mut taken = self.pool.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let may_end =
@@ -201,10 +201,10 @@ impl Shared {
     /// Starts the first worker. Its log line about the event loop applies to all.
     fn start_first(&'static self, listeners: Listeners) -> Receiver<Ready> {
         self.start_worker(0, listeners).unwrap_or_else(|error| {
-            let (tell, told) = mpsc::channel();
+            let (sender, receiver) = mpsc::channel();
             // The receiver is held by the caller.
-            let _ = tell.send(Err(format!("Can't start a thread: {error}")));
-            told
+            let _ = sender.send(Err(format!("Can't start a thread: {error}")));
+            receiver
         })
     }
 

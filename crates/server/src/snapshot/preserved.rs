@@ -59,10 +59,10 @@ impl Records {
         (encoder, encoding): (&mut Encoder, &Encoding),
         db: DbIndex,
         entry: Entry<'_>,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
     ) -> bool {
         let head = encoding.head(entry);
-        if encoder.write_record(head, entry.key(), home, entry.value(), &mut self.bytes).is_err() {
+        if encoder.write_record(head, entry.key(), alloc, entry.value(), &mut self.bytes).is_err() {
             return false;
         }
         self.key_count += 1;
@@ -185,13 +185,13 @@ impl Preserved {
 pub(super) struct PreservedSink(pub(super) Arc<Preserved>);
 
 impl SnapshotSink for PreservedSink {
-    fn preserve(&self, thread: usize, db: DbIndex, entry: Entry<'_>, home: AllocContext<'_>) {
+    fn preserve(&self, thread: usize, db: DbIndex, entry: Entry<'_>, alloc: AllocContext<'_>) {
         let mut part = self.0.parts[thread].lock().unwrap_or_else(PoisonError::into_inner);
         let Part { encoding: Some(encoding), encoder, records } = &mut *part else { return };
         let encoder =
             encoder.get_or_insert_with(|| Box::new(Encoder::new(encoding.version, encoding.is_packing)));
         let size_before = records.bytes.len();
-        if !records.add((encoder, encoding), db, entry, home) {
+        if !records.add((encoder, encoding), db, entry, alloc) {
             self.0.fail();
         }
         let size = records.bytes.len() - size_before;

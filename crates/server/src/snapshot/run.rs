@@ -403,7 +403,7 @@ impl<'a> Walker<'a> {
             return;
         }
         let (encoding, size_before) = (self.run.settings.encoding(), self.records.bytes.len());
-        if !self.records.add((&mut self.encoder, &encoding), seen.db, seen.entry, seen.home) {
+        if !self.records.add((&mut self.encoder, &encoding), seen.db, seen.entry, seen.alloc) {
             self.run.snapshots.preserved.fail();
         }
         self.portion_size += self.records.bytes.len() - size_before;

@@ -227,13 +227,13 @@ impl Decoder {
         Self { heap: Heap::new(), hasher: KeyHasher::new([seed; 4]), config: Config::default() }
     }
 
-    fn home(&self) -> AllocContext<'_> {
+    fn alloc(&self) -> AllocContext<'_> {
         AllocContext { heap: &self.heap, hasher: &self.hasher }
     }
 
     fn decode<'a>(&self, record: &Record<'a>) -> Result<Value<'a>, Error> {
         let context = DecodeContext {
-            home: self.home(),
+            alloc: self.alloc(),
             limits: commands::value_limits(&self.config),
             drop_fields_before: None,
         };
@@ -334,7 +334,7 @@ impl Summary {
         };
         self.empty_count += u64::from(matches!(value, Some(Value::Empty)));
         let read = ReadKey { db: record.db, key: &record.key, expiry, value: value.as_ref() };
-        self.statistics.note(&read, decoder.home());
+        self.statistics.note(&read, decoder.alloc());
         let tally = self.tallies.entry(record.value_type.kind().map_or("module", |kind| kind.name()));
         let tally = tally.or_default();
         tally.count += 1;

@@ -126,7 +126,7 @@ impl Server {
         let hasher = self.shared.keyspace.hasher();
         let slot = |name: &String| Key::new(hasher, name.as_bytes(), DbIndex(0)).slot;
         let mut names = (0_u64..).map(|number| format!("mate:{number}"));
-        let first = names.next().expect("there is a first number");
+        let first = names.next().expect("at least one worker exists");
         let wanted = slot(&first);
         std::iter::once(first).chain(names.filter(|name| slot(name) == wanted)).take(count).collect()
     }

@@ -202,7 +202,7 @@ fn load(shared: &'static Shared, ready: Vec<&'static str>) -> Result<sync::threa
         match load_and_log(shared) {
             Ok(()) => {}
             Err(_) if shared.is_stopping() => return,
-            Err(LoadFailed) => return shared.give_loading_up(),
+            Err(LoadFailed) => return shared.fail_loading(),
         }
         shared.end_loading();
         for text in ready {

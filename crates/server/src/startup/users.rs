@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_user_may_do_everything_unless_it_is_declared() {
+    fn the_default_user_is_unrestricted_unless_declared() {
         let unrestricted = "default on nopass ~* &* +@all";
         assert_eq!(lines("").expect("valid"), [unrestricted]);
         assert_eq!(lines("user default on nopass ~* &* +@all").expect("valid"), [unrestricted]);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn requirepass_is_the_password_of_the_default_user_unless_it_is_declared() {
+    fn requirepass_applies_unless_the_default_user_is_declared() {
         // SHA-256 of "abc".
         let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let with_password = format!("default on #{hash} ~* &* +@all");

@@ -68,7 +68,7 @@ impl Worker {
             self.expire();
         }
         self.plan_defragmentation();
-        self.let_lingering_go();
+        self.remove_lingering();
         self.invalidate_after_replies();
         if self.ending.is_retiring {
             self.move_all_away();

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use commands::acl::{DenialContext, Denied};
 use commands::host::DenialEvent;
-use commands::reply_buffers::LentTexts;
+use commands::reply_buffers::ReplyParts;
 use config::TlsAuthClientsUser;
 use os::clock::Ticks;
 use reactor::CloseMode;
@@ -189,7 +189,7 @@ impl Worker {
         }
         connection.closing = true;
         connection.out.clear();
-        connection.lent = LentTexts::default();
+        connection.parts = ReplyParts::default();
         if let Some(encryption) = &mut connection.encryption {
             encryption.has_ended = true;
             encryption.stream.drop_queued();
@@ -243,12 +243,12 @@ impl Worker {
     }
 
     /// Sends output of a connection with TLS: encrypts it, or queues what is more than a portion.
-    pub(super) fn send_encrypted(&mut self, token: Token, mut out: Vec<u8>, lent: LentTexts) {
+    pub(super) fn send_encrypted(&mut self, token: Token, mut out: Vec<u8>, parts: ReplyParts) {
         let Some(connection) = self.connections.find_mut(token) else { return };
         let id = connection.id;
         let Some(encryption) = &mut connection.encryption else { return };
         let stream = &mut encryption.stream;
-        if lent.is_empty()
+        if parts.is_empty()
             && out.len() <= PORTION_SIZE
             && stream.queued_size() == 0
             && !stream.is_handshaking()
@@ -265,7 +265,7 @@ impl Worker {
         }
         // From the end, so that no byte is moved twice.
         let parts: Vec<_> =
-            lent.into_iter_from_end().map(|lent| (lent.text, out.split_off(lent.at))).collect();
+            parts.into_iter_from_end().map(|part| (part.text, out.split_off(part.at))).collect();
         stream.queue(out);
         for (text, behind) in parts.into_iter().rev() {
             stream.queue_shared(text);

@@ -26,12 +26,12 @@ impl Worker {
             && (self.ending.is_stopping || self.executor.scripts.has_none_paused())
             && (self.ending.is_stopping || self.waits.paused_serves.is_empty())
             && (self.has_settled() || planted(Fault::MailToClosedSeat))
-            && self.shared.let_go(self.index)
+            && self.shared.try_vacate(self.index)
     }
 
     /// Whether all work that other workers depend on is done.
     fn has_settled(&self) -> bool {
-        !self.executor.has_errands()
+        !self.executor.has_deferred_serves()
             && self.waits.lingering.is_empty()
             && self.output.after_reply.is_empty()
             && self.waits.early.is_empty()

@@ -14,7 +14,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use commands::reply_buffers::LentTexts;
+use commands::reply_buffers::ReplyParts;
 use reactor::CloseMode;
 use sync::atomic::Ordering;
 
@@ -124,7 +124,7 @@ impl Worker {
         connection.leaving += charge;
         connection.query = QueryBuffer::default();
         connection.out = Vec::new();
-        connection.lent = LentTexts::default();
+        connection.parts = ReplyParts::default();
         if let Some(encryption) = &mut connection.encryption {
             encryption.stream.drop_queued();
         }

@@ -67,7 +67,7 @@ impl Worker {
             waiter.set_address(Token::underway(to).0);
         }
         let workers = self.shared.workers;
-        self.host.subscriptions.let_go(connection, to, |connection| {
+        self.host.subscriptions.hand_off(connection, to, |connection| {
             workers.post(to, Mail::Moved(Box::new(MovedConnection { connection, socket, unsent, unread })));
         });
     }

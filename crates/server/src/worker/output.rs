@@ -82,7 +82,7 @@ impl Delivery {
     }
 
     /// Decides at the end of a turn whether the messages wait for the next one. A send to a connection costs
-    /// much more than its contents. So while messages keep arriving, those of several turns are sent together.
+    /// much more than its contents. So while messages keep arriving, the messages of several turns are sent together.
     /// Replies to publishers are sent at once, and if they lead to more messages, these are sent with the rest.
     fn waits(&mut self) -> bool {
         let has_grown = self.size > self.size_before;
@@ -127,7 +127,7 @@ impl Worker {
 
     /// Requests a wake-up when more of the write log is durable, and sends the output that has become durable meanwhile.
     fn release_held(&mut self) {
-        let end = self.shared.persistence.durable.ask(self.index);
+        let end = self.shared.persistence.durable.request_wake(self.index);
         let connections = &mut self.connections;
         let may_leave = !self.executor.settings.awaits_disk;
         let is_durable = |token: &mut Token| {
@@ -211,14 +211,14 @@ impl Worker {
             // Buffers that are kept count as memory in use, and would evict keys.
             let spare = spare.filter(|_| !self.shared.memory.is_over_limit.load(Ordering::Relaxed));
             let mut out = std::mem::replace(&mut connection.out, spare.unwrap_or_default());
-            let lent = std::mem::take(&mut connection.lent);
+            let parts = std::mem::take(&mut connection.parts);
             if connection.encryption.is_some() {
-                self.send_encrypted(token, out, lent);
+                self.send_encrypted(token, out, parts);
                 return self.after_flush(token);
             }
             // From the end, so that no byte is moved twice.
             let parts: Vec<_> =
-                lent.into_iter_from_end().map(|lent| (lent.text, out.split_off(lent.at))).collect();
+                parts.into_iter_from_end().map(|part| (part.text, out.split_off(part.at))).collect();
             self.events.reactor.send(id, out);
             for (text, behind) in parts.into_iter().rev() {
                 self.events.reactor.send_shared(id, text);
@@ -334,7 +334,7 @@ impl Worker {
     }
 
     /// Closes a connection whose unexecuted input exceeds `client-query-buffer-limit`. As in Valkey, this
-    /// counts what a transaction has queued, and of an incomplete request only the incomplete argument:
+    /// counts the queued requests of a transaction, and of an incomplete request only the incomplete argument:
     /// complete ones have left the buffer. Earlier requests are answered first, unless the client does not read.
     pub(super) fn check_query_size(&mut self, token: Token) {
         let (limit, shared) = (self.executor.settings.config.client_query_buffer_limit as usize, self.shared);
@@ -425,17 +425,17 @@ mod tests {
     }
 
     #[test]
-    fn messages_to_many_wait_while_more_come() {
+    fn messages_to_many_subscribers_are_batched() {
         let mut many = delivery(DELIVERY_LISTENER_COUNT_MIN, 1000);
         assert!(many.waits());
         many.size += 1000;
         many.since = many.since.map(|_| Ticks::now());
         assert!(many.waits());
-        assert!(!many.waits(), "nothing came");
+        assert!(!many.waits(), "no message arrived");
         many.size += 1000;
         many.since = Some(Ticks::from_raw(0));
-        assert!(!many.waits(), "it has waited long enough");
-        assert!(!delivery(DELIVERY_LISTENER_COUNT_MIN, DELIVERY_SIZE_MAX).waits(), "it is much");
-        assert!(!delivery(DELIVERY_LISTENER_COUNT_MIN - 1, 1000).waits(), "they are few");
+        assert!(!many.waits(), "the time limit is reached");
+        assert!(!delivery(DELIVERY_LISTENER_COUNT_MIN, DELIVERY_SIZE_MAX).waits(), "the limit is reached");
+        assert!(!delivery(DELIVERY_LISTENER_COUNT_MIN - 1, 1000).waits(), "the subscribers are few");
     }
 }

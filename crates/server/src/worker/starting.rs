@@ -22,7 +22,7 @@ use crate::shared::worker_pool::Ready;
 
 /// Starts the worker of a handle. It reports whether it has an event loop, and ends at once otherwise.
 pub fn start(shared: &'static Shared, index: usize, listeners: Listeners) -> io::Result<Receiver<Ready>> {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let body = move || {
         let _handler_stack = os::fault::prepare_thread();
         if !simulation::is_simulated() {
@@ -36,17 +36,17 @@ pub fn start(shared: &'static Shared, index: usize, listeners: Listeners) -> io:
                 shared.monitoring.statistics.thread(index).backend.get_or_init(|| reactor.backend_name());
                 shared.workers.handle(index).occupy(waker);
                 // The receiver is waiting.
-                let _ = tell.send(Ok(()));
+                let _ = sender.send(Ok(()));
                 Worker::new(index, shared, reactor, listeners).run();
                 shared.monitoring.statistics.thread(index).turn_since_ms.set(0);
             }
             Err(error) => {
-                let _ = tell.send(Err(error.to_string()));
+                let _ = sender.send(Err(error.to_string()));
             }
         }
         shared.pool.worker_ended();
     };
-    sync::thread::Builder::new().name(format!("broadloom-io-{index}")).spawn(body).map(|_| told)
+    sync::thread::Builder::new().name(format!("broadloom-io-{index}")).spawn(body).map(|_| receiver)
 }
 
 /// Makes a replay of requests on the calling thread, which is not a worker.

@@ -54,7 +54,7 @@ impl Worker {
         let Some(connection) = self.connections.find_mut(token) else { return };
         let is_blocked = connection.session.blocked.is_some() && !connection.awaits_transfer();
         if connection.at_eof && is_blocked && !connection.holds_output() {
-            // The peer is gone.
+            // The peer has disconnected.
             connection.closing = true;
             self.cancel_wait(token);
         } else {
@@ -103,7 +103,7 @@ impl Worker {
 
     /// Ends the waits for the disk of connections whose writes are now durable.
     pub(super) fn end_disk_waits(&mut self) {
-        let end = self.shared.persistence.durable.ask(self.index);
+        let end = self.shared.persistence.durable.request_wake(self.index);
         for token in std::mem::take(&mut self.waits.for_disk) {
             let Some(connection) = self.connections.find_mut(token) else { continue };
             let waits = connection.session.blocked.as_ref().is_some_and(Blocked::awaits_disk);
@@ -148,9 +148,9 @@ impl Worker {
     /// Ends a connection's wait, unless another thread does.
     pub(super) fn end_wait(&mut self, token: Token, how: UnblockReply) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        match connection.waiter.as_ref().map(|waiter| waiter.wait.end_or_ask()) {
+        match connection.waiter.as_ref().map(|waiter| waiter.wait.end_or_request()) {
             None | Some(End::Ended) => self.finish_wait(token, how),
-            Some(End::Asked) => connection.end_asked = Some(how),
+            Some(End::Requested) => connection.end_requested = Some(how),
             // Mail brings the result.
             Some(End::WasOver) => {}
         }
@@ -232,7 +232,7 @@ impl Worker {
             self.connections.find_mut(token).and_then(|connection| connection.waiter.as_ref())
         {
             // A thread that is serving it finds the wait ended.
-            let _ = waiter.wait.end_or_ask();
+            let _ = waiter.wait.end_or_request();
         }
         self.leave_queues(token);
         if let Some(connection) = self.connections.find_mut(token) {
@@ -244,11 +244,11 @@ impl Worker {
         }
     }
 
-    /// Removes a connection whose wait is over from the deadlines and the queues of its keys.
+    /// Removes a connection whose wait has ended from the deadlines and the queues of its keys.
     fn leave_queues(&mut self, token: Token) {
         self.remove_deadline(token);
         let Some(connection) = self.connections.find_mut(token) else { return };
-        connection.end_asked = None;
+        connection.end_requested = None;
         let Some(waiter) = connection.waiter.take() else { return };
         connection.record.set_waiter(None);
         // The writer that served it removed it from the queue of that key.
@@ -258,7 +258,7 @@ impl Worker {
     }
 
     /// Removes ended waits from queues whose slots were latched before.
-    pub(super) fn let_lingering_go(&mut self) {
+    pub(super) fn remove_lingering(&mut self) {
         let latching = &mut self.executor.latching;
         self.waits.lingering.retain(|waiter| !latching.leave(waiter));
     }
@@ -280,7 +280,7 @@ impl Worker {
         self.shared.end_pause_if_over(self.clock.uptime);
         for deferred in std::mem::take(&mut self.waits.paused_serves) {
             let number = self.waits.deferred_serves.insert(deferred);
-            self.resume_errand(number);
+            self.resume_deferred(number);
         }
     }
 
@@ -295,20 +295,20 @@ impl Worker {
         };
         let (token, id) = (*token, *id);
         if self.connections.find_mut(token).is_some_and(|connection| connection.session.id == id) {
-            return self.end_as_told(token, mail);
+            return self.end_by_mail(token, mail);
         }
         // The connection is closed, is being moved, or was moved.
         let Some(place) = self.shared.clients.find(id).map(|record| record.place()) else { return };
         if place.thread() != self.index {
             self.shared.workers.post(place.thread(), mail);
         } else if self.connections.find_mut(place).is_some_and(|connection| connection.session.id == id) {
-            self.end_as_told(place, mail);
+            self.end_by_mail(place, mail);
         } else if place == Token::underway(self.index) {
             self.waits.early.push(mail);
         }
     }
 
-    fn end_as_told(&mut self, token: Token, mail: Mail) {
+    fn end_by_mail(&mut self, token: Token, mail: Mail) {
         if let Mail::Answered(_, _, reply) = mail {
             return self.finish_answered(token, reply);
         }
@@ -322,7 +322,7 @@ impl Worker {
             Mail::Served(_, _, reply, lsn) => self.finish_served(token, &reply, lsn),
             Mail::Unblock(_, _, how) => self.finish_wait(token, how),
             _ => {
-                if let Some(how) = connection.end_asked {
+                if let Some(how) = connection.end_requested {
                     self.finish_wait(token, how);
                 }
             }
@@ -340,12 +340,12 @@ impl Worker {
     pub(super) fn run_deferred(&mut self) {
         for deferred in self.executor.take_deferred() {
             let number = self.waits.deferred_serves.insert(deferred);
-            self.resume_errand(number);
+            self.resume_deferred(number);
         }
     }
 
     /// Begins a deferred serve, or continues it when the latch it waits for may be claimed.
-    pub(super) fn resume_errand(&mut self, number: usize) {
+    pub(super) fn resume_deferred(&mut self, number: usize) {
         let token = Token::deferred(self.index, number);
         let Some(deferred) = self.waits.deferred_serves.get_mut(number) else { return };
         match self.executor.run_deferred(deferred, token, &self.host) {

@@ -89,18 +89,18 @@ impl Server {
             let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
             let lines = BufReader::new(child.stdout.take().unwrap()).lines();
             let seen = std::sync::Arc::clone(&log);
-            let (tell, told) = std::sync::mpsc::channel();
+            let (sender, receiver) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 for line in lines.map_while(Result::ok) {
                     let is_ready = line.contains(awaited);
                     seen.lock().unwrap().push(line);
                     if is_ready {
-                        // The receiver is gone from the second such line on.
-                        let _ = tell.send(());
+                        // The receiver no longer exists from the second such line on.
+                        let _ = sender.send(());
                     }
                 }
             });
-            if told.recv_timeout(PATIENCE).is_ok() {
+            if receiver.recv_timeout(PATIENCE).is_ok() {
                 return Self { child, port, log };
             }
             let _ = child.kill();
@@ -189,14 +189,14 @@ impl Drop for Server {
     }
 }
 
-/// Polls until there is an answer.
-pub fn wait_for<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+/// Polls until there is a result.
+pub fn wait_for<T>(mut poll: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
-        if let Some(answer) = ask() {
+        if let Some(answer) = poll() {
             return answer;
         }
-        assert!(start.elapsed() < PATIENCE, "waited in vain");
+        assert!(start.elapsed() < PATIENCE, "the wait timed out");
         std::thread::yield_now();
         let (_keep, nothing) = std::sync::mpsc::channel::<()>();
         // Times out: the sender is kept.
@@ -262,8 +262,8 @@ impl Client {
         }
     }
 
-    /// Reads for this long, and expects nothing.
-    pub fn wait_in_vain(&mut self, time: Duration) {
+    /// Reads for this long, and expects no data.
+    pub fn expect_no_data(&mut self, time: Duration) {
         self.stream.set_read_timeout(Some(time)).unwrap();
         let error = self.stream.read(&mut [0]).unwrap_err();
         assert!(matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut));

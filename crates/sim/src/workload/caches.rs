@@ -67,7 +67,7 @@ impl Reader {
     }
 
     /// The connection that receives the invalidations.
-    fn told(&mut self) -> &mut Connection {
+    fn notified(&mut self) -> &mut Connection {
         self.target.as_mut().unwrap_or(&mut self.reading)
     }
 }
@@ -98,10 +98,10 @@ fn read(world: &World, name: &str, by_prefix: bool, mut random: Random) {
             cache.extend(read.take());
         }
         if is_cached || redirects {
-            reader.told().call(&["PING"]);
+            reader.notified().call(&["PING"]);
         }
         // Pushes received before the reply were sent before it, so they are applied first.
-        while let Some(push) = reader.told().next_push() {
+        while let Some(push) = reader.notified().next_push() {
             forget(&mut cache, &push);
         }
         for (key, acknowledged) in known {

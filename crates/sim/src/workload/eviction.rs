@@ -67,7 +67,7 @@ fn limit(world: &World, name: &str, mut random: Random) {
     connection.expect_ok(&["CONFIG", "SET", "maxmemory", "0"]);
 }
 
-/// Waits until memory is below a new limit. Under an `allkeys` policy it must get there, whatever the write
+/// Waits until memory is below a new limit. Under an `allkeys` policy it must succeed, whatever the write
 /// rate.
 fn wait_for_room(connection: &mut Connection, limit: usize) {
     for _ in 0..ROUNDS_MAX {

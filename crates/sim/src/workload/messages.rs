@@ -39,8 +39,12 @@ fn publish(world: &World, name: &str, number: usize, mut random: Random) {
         index += batch;
         connection.send(&requests).expect("this connection is never closed");
         for _ in 0..batch {
-            let told = text_of(&connection.receive().expect("this connection is never closed"));
-            assert_eq!(told, Some(world.plan.client_count.to_string()), "{name}: subscribers are missing");
+            let reported = text_of(&connection.receive().expect("this connection is never closed"));
+            assert_eq!(
+                reported,
+                Some(world.plan.client_count.to_string()),
+                "{name}: subscribers are missing"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An iteration returns every element present during all of it, whatever else is added and removed, and no
+//! An iteration returns every element present during all of it, while others are added and removed, and no
 //! element never added.
 
 use std::collections::BTreeSet;

@@ -39,17 +39,17 @@ fn expire(world: &World, connection: &mut Connection, name: &str, key: &str, ran
     connection.expect_ok(&["SET", key, "x", "PX", &lives_ms.to_string()]);
     let set_ms = wall_ms();
     simulation::sleep_us(random.below(80_000) as u64);
-    let asked_ms = wall_ms();
+    let request_ms = wall_ms();
     let reply = connection.call(&["GET", key]);
-    let told_ms = wall_ms();
+    let reply_ms = wall_ms();
     if world.clock_steps.load(Ordering::Relaxed) != steps {
         return;
     }
     // The server reads its clock once per turn, so its time may lag by up to one turn; it is never ahead.
-    if told_ms < before_ms + lives_ms {
+    if reply_ms < before_ms + lives_ms {
         assert_ne!(reply, Reply::Null, "{name}: {key} is absent before its expiry");
     }
-    if asked_ms > set_ms + lives_ms + 1 {
+    if request_ms > set_ms + lives_ms + 1 {
         assert_eq!(reply, Reply::Null, "{name}: {key} is present after its expiry");
     }
 }

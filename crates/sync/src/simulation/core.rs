@@ -194,7 +194,7 @@ impl Core {
         if let Some(us) = us {
             self.stall(thread, us * 1000);
             if self.traces_switches {
-                self.tell_at(self.now_ns, thread, &format!("is stalled for {us} us at {gap:?}"));
+                self.trace_at(self.now_ns, thread, &format!("is stalled for {us} us at {gap:?}"));
             }
         }
         us.is_some()
@@ -238,12 +238,12 @@ impl Core {
         self.mix(self.now_ns);
         if self.traces_switches && next != from {
             let text = format!("switch to {}", self.threads[next].name);
-            self.tell_at(self.now_ns, from, &text);
+            self.trace_at(self.now_ns, from, &text);
         }
         Some(next)
     }
 
-    pub(super) fn tell_at(&mut self, now_ns: u64, thread: usize, text: &str) {
+    pub(super) fn trace_at(&mut self, now_ns: u64, thread: usize, text: &str) {
         if let Some(sink) = &mut self.trace {
             sink(now_ns / 1000, &self.threads[thread].name, text);
         }

@@ -272,7 +272,7 @@ impl Baton {
         }
     }
 
-    /// Waits for the baton; for ever, if the simulation is over.
+    /// Waits for the baton; for ever, if the simulation has ended.
     fn wait(&self) {
         while !self.is_here.swap(false, Ordering::Acquire) {
             std::thread::park();
@@ -516,7 +516,7 @@ pub fn trace(text: impl FnOnce() -> String) {
     core.mix(id as u64);
     core.mix(now_ns);
     core.mix_text(&text);
-    core.tell_at(now_ns, id, &text);
+    core.trace_at(now_ns, id, &text);
 }
 
 /// Whether a defect is enabled in the caller's simulation.

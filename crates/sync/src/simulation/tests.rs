@@ -146,7 +146,7 @@ fn loops_end_at_the_step_limit() {
 }
 
 #[test]
-fn who_yields_lets_a_stalled_thread_come_back() {
+fn yielding_lets_a_stalled_thread_resume() {
     let stalls = Schedule::Stalls { points_mean: 20, stall_us_max: 1_000_000 };
     for schedule in [stalls, Schedule::Priorities { points_mean: 100 }] {
         let options = SchedulerOptions {

@@ -51,7 +51,7 @@ fn read_to(reader: &mut LogReader, limit: Lsn) -> Vec<u8> {
 }
 
 #[test]
-fn a_lane_is_free_again_when_its_writer_is_gone() {
+fn a_lane_is_free_after_its_writer_is_dropped() {
     let log = Arc::new(WriteLog::new(Lsn(0), 64, 2, |_| {}));
     let (first, second) = (log.any_writer(), log.any_writer());
     assert!(first.is_some() && second.is_some() && log.any_writer().is_none());
@@ -105,7 +105,7 @@ fn wraps_around_the_ring_and_the_word() {
 }
 
 #[test]
-fn keeps_what_does_not_fit_in_order() {
+fn spilled_records_keep_their_order() {
     let model = Model::starting_at(0);
     let mut writer = model.log.writer(0);
     let mut reader = model.log.attach(1).unwrap();
@@ -191,7 +191,7 @@ fn a_sleeping_reader_is_woken_once() {
     writer.notify();
     assert_eq!(model.woken(), [LogWake::Reader(5)]);
     reader.awake();
-    assert!(!reader.prepare_sleep(), "there is something to read");
+    assert!(!reader.prepare_sleep(), "bytes are unread");
     append(&mut writer, None, b"d");
     writer.notify();
     assert_eq!(model.woken(), []);
@@ -230,13 +230,13 @@ fn a_lane_has_one_writer() {
 
 #[test]
 #[should_panic(expected = "can't pass a gap")]
-fn a_reader_passes_only_what_is_there() {
+fn a_reader_cannot_advance_past_the_end() {
     let model = Model::starting_at(0);
     model.log.attach(1).unwrap().advance(1);
 }
 
 #[test]
-fn there_is_a_limit_of_readers() {
+fn the_reader_count_is_limited() {
     let model = Model::starting_at(0);
     let readers: Vec<_> = (0..super::READER_COUNT_MAX).map(|token| model.log.attach(token as u64)).collect();
     assert!(readers.iter().all(Option::is_some));

@@ -14,7 +14,7 @@ fn waits(make: impl Fn() -> DurableLsn + Send + Sync + 'static) {
             let (bells, durable) = (bells.clone(), durable.clone());
             move || [1, 2].map(|end| durable.advance(Lsn(end), |thread| bells.ring(thread)))
         });
-        while durable.ask(0) < Lsn(2) {
+        while durable.request_wake(0) < Lsn(2) {
             bells.wait(0);
         }
         advancing.join().unwrap();

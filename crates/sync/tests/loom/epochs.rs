@@ -21,7 +21,7 @@ impl Pieces {
         Arc::new(Pieces {
             current: AtomicUsize::new(0),
             pieces: (0..count).map(UnsafeCell::new).collect(),
-            domain: Domain::with_seats(2),
+            domain: Domain::with_places(2),
         })
     }
 
@@ -48,7 +48,7 @@ impl Pieces {
 }
 
 #[test]
-fn garbage_is_kept_from_who_was_not_quiescent() {
+fn garbage_is_kept_until_a_participant_is_quiescent() {
     explore(None, || {
         let pieces = Pieces::new(2);
         let reader = pieces.clone();
@@ -70,7 +70,7 @@ fn garbage_is_kept_from_who_was_not_quiescent() {
 
 /// A participant comes online: it must not still see the garbage if the collector does not see it.
 #[test]
-fn garbage_is_kept_from_who_comes_online() {
+fn garbage_is_kept_for_a_participant_coming_online() {
     explore(None, || {
         let pieces = Pieces::new(2);
         let reader = pieces.clone();
@@ -118,7 +118,7 @@ fn garbage_may_be_collected_by_another_thread() {
 
 /// A seat that changes hands preserves the order of its previous owner's reads.
 #[test]
-fn garbage_is_kept_from_who_had_the_seat_before() {
+fn garbage_is_kept_for_the_previous_participant() {
     explore(Some(3), || {
         let pieces = Pieces::new(2);
         let readers = [0, 1].map(|_| {
@@ -150,7 +150,7 @@ impl Hinted {
         let pieces = Pieces {
             current: AtomicUsize::new(0),
             pieces: (0..2).map(UnsafeCell::new).collect(),
-            domain: Domain::with_seats(2),
+            domain: Domain::with_places(2),
         };
         Arc::new(Hinted { hint: pieces, retired: Mutex::new(Vec::new()) })
     }

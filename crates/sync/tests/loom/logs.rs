@@ -103,7 +103,7 @@ fn a_lost_wake_up_of_a_reader_is_found() {
     sleeping_reader(Fault::SleepUnchecked);
 }
 
-/// A writer asks for room while a reader makes it: the writer finds it or is woken.
+/// A writer requests room while a reader frees it: the writer finds it or is woken.
 fn waiting_writer(fault: Fault) {
     explore(None, move || {
         let bells = Bells::new(2);
@@ -128,8 +128,8 @@ fn a_lost_wake_up_of_a_writer_is_found() {
     waiting_writer(Fault::WritersForgotten);
 }
 
-/// A writer that fills the ring, waits for room and wraps around, or does not ask and is kept outside the ring.
-fn full_ring(fault: Fault, asks: bool) {
+/// A writer that fills the ring, waits for room and wraps around, or does not check and spills its record.
+fn full_ring(fault: Fault, checks_room: bool) {
     explore(Some(3), move || {
         let bells = Bells::new(2);
         let log = log_with(fault, &bells);
@@ -139,7 +139,7 @@ fn full_ring(fault: Fault, asks: bool) {
         let other = bells.clone();
         let thread = thread::spawn(move || {
             for index in 0..2_u8 {
-                while asks && writer.log().wait_for_room(40, 1) == Room::Waiting {
+                while checks_room && writer.log().wait_for_room(40, 1) == Room::Waiting {
                     other.wait(1);
                 }
                 append(&mut writer, 0, &[index; 40]);
@@ -161,7 +161,7 @@ fn full_ring(fault: Fault, asks: bool) {
 }
 
 #[test]
-fn a_full_ring_holds_a_writer_back_until_it_is_read() {
+fn a_full_ring_delays_writers_until_it_is_read() {
     full_ring(Fault::None, true);
 }
 

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_waits_for_a_processor_runs() {
+    fn a_runnable_thread_counts_as_running() {
         let states = ["1 (a) R) S 1 2", "1 (broadloom-io-0) R 1 2", "1 (x) D 1 R", ""];
         assert_eq!(states.map(is_running), [false, true, false, false]);
     }

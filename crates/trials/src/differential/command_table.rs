@@ -54,7 +54,7 @@ fn collect(list: Reply, found: &mut BTreeMap<String, Vec<Reply>>) {
         parts.truncate(PARTS.len() + 1);
         if let Reply::Bulk(name) = parts.remove(0) {
             if let Some(Reply::List(_, specs)) = parts.get_mut(PARTS.len() - 1) {
-                specs.iter_mut().for_each(forget_notes);
+                specs.iter_mut().for_each(remove_notes);
             }
             let parts = parts.into_iter().map(as_set).collect();
             found.insert(String::from_utf8_lossy(&name).to_ascii_lowercase(), parts);
@@ -63,7 +63,7 @@ fn collect(list: Reply, found: &mut BTreeMap<String, Vec<Reply>>) {
 }
 
 /// Removes notes on keys: they are prose and differ between servers.
-fn forget_notes(spec: &mut Reply) {
+fn remove_notes(spec: &mut Reply) {
     let Reply::List(_, parts) = spec else { return };
     let is_notes = |part: &Reply| matches!(part, Reply::Bulk(text) | Reply::Simple(text) if text == b"notes");
     if let Some(at) = parts.iter().position(is_notes) {

@@ -50,7 +50,7 @@ impl Contest {
             return Ok(None);
         };
         let (sequence, difference) = self.shrink(sequence, difference)?;
-        let witness = self.ask_witness(&sequence)?;
+        let witness = self.query_witness(&sequence)?;
         Ok(Some(Mismatch { sequence, difference, witness, names: [self.judge.name(), self.ours.name()] }))
     }
 
@@ -107,7 +107,7 @@ impl Contest {
         Ok((sequence, difference))
     }
 
-    fn ask_witness(&mut self, sequence: &Sequence) -> io::Result<Option<String>> {
+    fn query_witness(&mut self, sequence: &Sequence) -> io::Result<Option<String>> {
         let Some(witness) = &mut self.witness else { return Ok(None) };
         let played = play(witness, sequence, None)?;
         let last = played.answers.last().map(show_answer).unwrap_or_default();

@@ -300,18 +300,18 @@ fn waits(arguments: &[Vec<u8>]) -> bool {
     const WAIT_MILLISECONDS_MAX: i64 = 10;
     const TRIAL_SECONDS_MAX: f64 = 100_000.0;
     let number = |at: usize| std::str::from_utf8(arguments.get(at)?).ok()?.parse::<f64>().ok();
-    let gives_up =
+    let times_out =
         |at: usize, unit: f64| number(at).is_some_and(|time| 0.0 < time && time * unit < TRIAL_SECONDS_MAX);
     let is_bounded = number(2).is_some_and(|time| (1.0..=WAIT_MILLISECONDS_MAX as f64).contains(&time));
     match arguments[0].to_ascii_uppercase().as_slice() {
         b"WAIT" => number(1).is_some_and(|replicas| replicas > 0.0) && !is_bounded,
-        b"BLMPOP" | b"BZMPOP" => gives_up(1, 1.0),
+        b"BLMPOP" | b"BZMPOP" => times_out(1, 1.0),
         b"BLPOP" | b"BRPOP" | b"BLMOVE" | b"BRPOPLPUSH" | b"BZPOPMIN" | b"BZPOPMAX" => {
-            gives_up(arguments.len() - 1, 1.0)
+            times_out(arguments.len() - 1, 1.0)
         }
         b"XREAD" | b"XREADGROUP" => {
             let blocks = |at: &usize| arguments[*at].eq_ignore_ascii_case(b"BLOCK");
-            (0..arguments.len()).filter(blocks).any(|at| gives_up(at + 1, 0.001))
+            (0..arguments.len()).filter(blocks).any(|at| times_out(at + 1, 0.001))
         }
         _ => false,
     }
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn short_expiries_are_seen() {
+    fn short_expiries_are_detected() {
         let of =
             |line: &str| expiry(&line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>());
         assert!(of("SET k v PX 1") == Expiry::Soon);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_at_random_is_seen() {
+    fn random_draws_are_detected() {
         let of = |line: &str| {
             leaves_to_chance(&line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>())
         };
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_that_take_much_memory_are_seen() {
+    fn offsets_that_need_much_memory_are_detected() {
         let of = |line: &str| {
             takes_much_memory(&line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>())
         };

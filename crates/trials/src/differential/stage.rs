@@ -168,7 +168,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Whether the connection blocks on the request it has just sent, instead of getting a reply. On return
-    /// it is blocked: later commands of other connections find it so, on any thread.
+    /// it is blocked: later commands of other connections see this state, on any thread.
     fn begins_to_wait(&mut self, actor: usize) -> io::Result<bool> {
         let guide = self.guide.map(|guide| guide.get(self.waiting.len()));
         let expected = guide.map(|waiting| waiting.is_some_and(|waiting| waiting[actor]));

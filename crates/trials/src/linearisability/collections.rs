@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_do_what_their_names_say() {
+    fn commands_match_their_definitions() {
         let mut state = Contents::default();
         let mut run = |act: Act| act.apply(&mut state);
         assert_eq!(run(act(Verb::ZAdd, 2, 5)), [1]);

@@ -213,13 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_pass_at_any_moment_but_not_come_back() {
+    fn a_key_may_expire_any_time_but_not_reappear() {
         assert!(explains(Some(5), Some(5)) && explains(Some(5), None) && explains(None, None));
         assert!(!explains(None, Some(5)));
     }
 
     #[test]
-    fn what_has_lost_its_expiry_stays() {
+    fn a_persisted_key_stays() {
         let history = |seen| {
             [
                 operation(Timed::SetSoon(0, 5), Output::Done(true), 0, 1),

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lost_doubled_or_out_of_order_is_noticed() {
+    fn lost_duplicated_and_reordered_items_are_noticed() {
         let all = |numbers: Vec<usize>| {
             let others = (1..PRODUCER_COUNT).map(|producer| number_of(producer, 0));
             let others: Vec<usize> = others.chain((1..PRODUCER_COUNT).map(|of| number_of(of, 1))).collect();

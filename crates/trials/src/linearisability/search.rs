@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_history_is_explained() {
+    fn an_empty_history_is_linearisable() {
         assert!(check::<Op>(&[]).is_ok());
     }
 
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_before_comes_before() {
+    fn completed_operations_precede_later_ones() {
         let stale = [
             operation(0, 0, 10, Op::Set(0, 1), Output::Done(true)),
             operation(1, 11, 15, Op::Get(0), Output::Value(None)),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn two_keys_are_seen_together() {
+    fn operations_on_two_keys_are_atomic() {
         let torn = [
             operation(0, 0, 10, Op::MultiSet(vec![(0, 1), (1, 1)]), Output::Done(true)),
             operation(1, 1, 9, Op::MultiGet(vec![0, 1]), Output::Values(vec![Some(1), None])),

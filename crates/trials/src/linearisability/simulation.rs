@@ -100,7 +100,7 @@ fn steps_of(op: &Op, fault: Fault) -> Vec<Op> {
 }
 
 #[test]
-fn a_right_store_is_always_explained() {
+fn a_correct_store_is_always_linearisable() {
     for seed in 0..100 {
         check(&simulate(seed, Fault::None, choose::any)).unwrap();
         check_each_key(&simulate(seed, Fault::None, choose::single)).unwrap();

@@ -262,7 +262,7 @@ mod tests {
     use crate::random::Random;
 
     #[test]
-    fn commands_do_what_their_names_say() {
+    fn commands_match_their_definitions() {
         let mut state = State::default();
         let mut run = |op: Op| op.apply(&mut state);
         assert_eq!(run(Op::Increment(0)), Output::Count(1));

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_are_written_as_redis_writes_them() {
+    fn written_doubles_match_redis() {
         let cases: &[(f64, &str)] = &[
             (0.0, "0"),
             (-0.0, "-0"),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_are_read_as_c_reads_them() {
+    fn doubles_are_parsed_like_strtod() {
         let accepted: &[(&[u8], f64)] = &[
             (b"0", 0.0),
             (b"-0", -0.0),
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn seventeen_digits_are_those_of_c() {
+    fn seventeen_digits_match_printf() {
         let cases = [
             (0.0, "0"),
             (-0.0, "-0"),

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_x86_hardware() {
+    fn sums_match_x87_hardware() {
         let cases = [
             ("3.0", "1.1", "4.1"),
             ("0.1", "0.2", "0.3"),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_no_numbers_are_refused() {
+    fn non_numeric_texts_are_refused() {
         let refused = [
             "",
             " 1",
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_round_as_their_value_does() {
+    fn long_texts_are_rounded_by_their_exact_value() {
         // A tie between two significands rounds to the even one; any bit beyond the tie rounds up.
         let tie = (1u128 << 64) + 1;
         for (suffix, expected) in [("", 1u128 << 64), (".0", 1 << 64), (".5", (1 << 64) + 2)] {
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_and_doubles_are_taken_over_exactly() {
+    fn integers_and_doubles_convert_exactly() {
         for value in [0, 1, -1, 10, i64::MAX, i64::MIN] {
             assert_eq!(text(Extended::from(value)), value.to_string());
         }

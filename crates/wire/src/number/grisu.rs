@@ -3,7 +3,7 @@
 //! Source: Florian Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with Integers", 2010. The
 //! digits always read back as an equal double, and in 99.9 % of all cases they are the fewest. A newer
 //! algorithm would have no exceptions, but Redis and Valkey have them: `3600.89058` is `3600.8905800000002` to
-//! their users. The choice of the power, the two comparisons and the last rounding are therefore as in theirs.
+//! their users. The choice of the power, the two comparisons and the last rounding are therefore as in both servers.
 //!
 //! Invariants while generating digits:
 //! 1. `lower < value < upper` have one exponent, between -60 and -32, so that the integer part has at most 32
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_powers_are_those_of_ten() {
+    fn the_table_has_the_powers_of_ten() {
         for (index, &significand) in POWERS_OF_TEN.iter().enumerate() {
             let exponent = POWER_EXPONENT_MIN + index as i32 * POWER_EXPONENT_STEP;
             assert_eq!(significand, significand_of_power(exponent), "10^{exponent}");

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_integers_read_back() {
         let mut values = vec![0, 1, 9, 10, 99, 100, 101, i64::MAX, i64::MIN, i64::MIN + 1];
         let mut power = 1i64;
         while let Some(next) = power.checked_mul(10) {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn other_texts_are_refused() {
         let refused: &[&[u8]] = &[
             b"",
             b"-",

@@ -130,7 +130,7 @@ mod tests {
 
     /// For any changed byte and any end of the input, the result equals that of parsing request by request.
     #[test]
-    fn a_repeated_request_is_what_it_is_by_itself() {
+    fn repeated_requests_parse_like_single_ones() {
         for pipeline in PIPELINES {
             for at in 0..pipeline.len() {
                 for byte in *b"\r\n$*0129Xa\0" {

@@ -47,7 +47,7 @@ pub enum Reply {
 impl Reply {
     /// Reads the reply at the front of `bytes`, and its size in bytes; `None` if it is incomplete.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, ResponseError> {
-        // Nothing is allocated for elements that have not arrived, whatever length is announced.
+        // Nothing is allocated for elements that have not arrived, regardless of the announced length.
         if skip_reply(bytes)?.is_none() {
             return Ok(None);
         }

@@ -27,11 +27,11 @@ pub(super) struct Reserve {
     /// Number of chunks when the time was last noted.
     chunk_count_before: usize,
     /// Whether a keeper was requested and has not ended.
-    is_asked: bool,
+    is_requested: bool,
 }
 
 impl Reserve {
-    pub(super) const NONE: Self = Self { ahead: 0, chunk_count_before: 0, is_asked: false };
+    pub(super) const NONE: Self = Self { ahead: 0, chunk_count_before: 0, is_requested: false };
 }
 
 /// Prepares the chunks of a pool, on a background thread.
@@ -46,12 +46,12 @@ impl ChunkKeeper {
 
 impl SpanPool {
     /// Requests a keeper if more chunks are needed.
-    pub(super) fn ask_keeper(self: &Arc<Self>) {
+    pub(super) fn request_keeper(self: &Arc<Self>) {
         if self.hooks.prepare.is_none() {
             return;
         }
         let Some(keep) = &self.hooks.keep else { return };
-        if self.state().should_ask() {
+        if self.state().should_request() {
             keep(ChunkKeeper(Arc::clone(self)));
         }
     }
@@ -97,15 +97,15 @@ impl PoolState {
         }
     }
 
-    fn should_ask(&mut self) -> bool {
-        let should = !self.reserve.is_asked && self.vacant_count < self.wanted_count();
-        self.reserve.is_asked |= should;
+    fn should_request(&mut self) -> bool {
+        let should = !self.reserve.is_requested && self.vacant_count < self.wanted_count();
+        self.reserve.is_requested |= should;
         should
     }
 
     fn should_go_on(&mut self) -> bool {
-        self.reserve.is_asked = self.vacant_count < self.wanted_count();
-        self.reserve.is_asked
+        self.reserve.is_requested = self.vacant_count < self.wanted_count();
+        self.reserve.is_requested
     }
 }
 
@@ -145,11 +145,11 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_prepared_before_they_are_needed_and_as_many_as_are() {
+    fn chunks_are_prepared_ahead_in_the_needed_number() {
         static PREPARED_COUNT: AtomicUsize = AtomicUsize::new(0);
         let prepared_count = || PREPARED_COUNT.load(Ordering::Relaxed);
-        let asked: Arc<Mutex<Vec<ChunkKeeper>>> = Arc::default();
-        let keepers = Arc::clone(&asked);
+        let requested: Arc<Mutex<Vec<ChunkKeeper>>> = Arc::default();
+        let keepers = Arc::clone(&requested);
         let pool = Arc::new(SpanPool::new(PageHooks {
             prepare: Some(|memory| {
                 wipe(memory);
@@ -158,24 +158,24 @@ mod tests {
             keep: Some(Arc::new(move |keeper| keepers.lock().expect("no test has panicked").push(keeper))),
             purge: None,
         }));
-        let asked_count = || asked.lock().expect("no test has panicked").len();
+        let requested_count = || requested.lock().expect("no test has panicked").len();
         let keep = || {
-            let keepers = std::mem::take(&mut *asked.lock().expect("no test has panicked"));
+            let keepers = std::mem::take(&mut *requested.lock().expect("no test has panicked"));
             keepers.into_iter().for_each(ChunkKeeper::prepare);
         };
         let mut spans: Vec<_> =
             (0..(UNPREPARED_COUNT - 1) * SPANS_OF_CHUNK + 1).map(|_| pool.take()).collect();
-        assert_eq!(asked_count(), 0, "a small store has no reserve");
+        assert_eq!(requested_count(), 0, "a small store has no reserve");
         spans.extend((0..SPANS_OF_CHUNK / 2).map(|_| pool.take()));
-        assert_eq!((asked_count(), prepared_count()), (1, 0));
+        assert_eq!((requested_count(), prepared_count()), (1, 0));
         keep();
-        assert_eq!((asked_count(), prepared_count()), (0, 1));
+        assert_eq!((requested_count(), prepared_count()), (0, 1));
         assert_eq!(pool.mapped_bytes(), (UNPREPARED_COUNT + 1) * CHUNK_SIZE);
         pool.trim();
         assert_eq!(pool.mapped_bytes(), (UNPREPARED_COUNT + 1) * CHUNK_SIZE, "the reserve is kept");
         // Without a keeper, chunks are created on demand, and the reserve becomes larger.
         spans.extend((0..3 * SPANS_OF_CHUNK).map(|_| pool.take()));
-        assert_eq!((asked_count(), prepared_count()), (1, 1));
+        assert_eq!((requested_count(), prepared_count()), (1, 1));
         keep();
         let vacant = pool.state().vacant_count;
         assert!((SPANS_OF_CHUNK * 3 / 2..SPANS_OF_CHUNK * 5 / 2).contains(&vacant), "{vacant}");

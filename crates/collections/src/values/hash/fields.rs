@@ -108,8 +108,8 @@ impl Fields {
     }
 
     #[inline]
-    pub(super) fn find(&self, home: AllocContext<'_>, field: &[u8], due: i64) -> Option<Field<'_>> {
-        let hash = home.hasher.hash(field);
+    pub(super) fn find(&self, alloc: AllocContext<'_>, field: &[u8], due: i64) -> Option<Field<'_>> {
+        let hash = alloc.hasher.hash(field);
         if let Some(place) = self.members.find(hash, field) {
             return Some(Field { value: Item::Bytes(Pair::value(self.members.at(place))), expiry: None });
         }
@@ -119,63 +119,63 @@ impl Fields {
 
     pub(super) fn set(
         &mut self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         field: &[u8],
         value: &[u8],
         expiry: ExpiryChange,
         due: i64,
     ) -> FieldWas {
-        let hash = home.hasher.hash(field);
+        let hash = alloc.hasher.hash(field);
         if let ExpiryChange::At(at) = expiry {
             self.note_expiry(at);
         }
         let expires = matches!(expiry, ExpiryChange::At(_));
         if let Some(place) = self.members.find(hash, field) {
-            let replace = |pair: &[u8]| self.members.try_replace(home.heap, place, pair);
+            let replace = |pair: &[u8]| self.members.try_replace(alloc.heap, place, pair);
             if expires || Pair::with(field, value, replace) != Some(true) {
-                self.members.remove_at(home, place, spill(home));
-                self.set_aside(home, hash, field, value, expiry);
+                self.members.remove_at(alloc, place, spill(alloc));
+                self.set_in_overflow(alloc, hash, field, value, expiry);
             }
             return FieldWas::Present;
         }
         let entry =
-            self.members.overflow_mut(hash).and_then(|overflow| overflow.find_mut(home.heap, hash, field));
+            self.members.overflow_mut(hash).and_then(|overflow| overflow.find_mut(alloc.heap, hash, field));
         if let Some(mut entry) = entry {
             let is_over = !is_live(entry.entry(), due);
             let expiry = if is_over && expiry == ExpiryChange::Keep { ExpiryChange::Clear } else { expiry };
             entry.set(NewValue::Auto(value), expiry);
             return if is_over { FieldWas::Expired } else { FieldWas::Present };
         }
-        let add = |pair: &[u8]| self.members.try_add(home, hash, pair);
+        let add = |pair: &[u8]| self.members.try_add(alloc, hash, pair);
         if expires || Pair::with(field, value, add) != Some(true) {
-            self.set_aside(home, hash, field, value, expiry);
+            self.set_in_overflow(alloc, hash, field, value, expiry);
         }
         FieldWas::Absent
     }
 
-    pub(super) fn remove(&mut self, home: AllocContext<'_>, field: &[u8], due: i64) -> bool {
-        let hash = home.hasher.hash(field);
+    pub(super) fn remove(&mut self, alloc: AllocContext<'_>, field: &[u8], due: i64) -> bool {
+        let hash = alloc.hasher.hash(field);
         if let Some(place) = self.members.find(hash, field) {
-            self.members.remove_at(home, place, spill(home));
+            self.members.remove_at(alloc, place, spill(alloc));
             return true;
         }
         let entry =
-            self.members.overflow_mut(hash).and_then(|overflow| overflow.find_mut(home.heap, hash, field));
+            self.members.overflow_mut(hash).and_then(|overflow| overflow.find_mut(alloc.heap, hash, field));
         let Some(entry) = entry.filter(|entry| is_live(entry.entry(), due)) else { return false };
         entry.remove();
-        self.members.make_compact(home, spill(home));
+        self.members.make_compact(alloc, spill(alloc));
         true
     }
 
-    pub(super) fn set_expiry(&mut self, home: AllocContext<'_>, field: &[u8], expiry: Option<i64>) {
-        let hash = home.hasher.hash(field);
+    pub(super) fn set_expiry(&mut self, alloc: AllocContext<'_>, field: &[u8], expiry: Option<i64>) {
+        let hash = alloc.hasher.hash(field);
         expiry.into_iter().for_each(|at| self.note_expiry(at));
         match (self.members.find(hash, field), expiry) {
-            (Some(place), Some(at)) => self.move_aside(home, hash, place, ExpiryChange::At(at)),
+            (Some(place), Some(at)) => self.move_to_overflow(alloc, hash, place, ExpiryChange::At(at)),
             (Some(_), None) => {}
             (None, _) => {
                 if let Some(overflow) = self.members.overflow_mut(hash) {
-                    overflow.set_expiry(home.heap, hash, field, expiry);
+                    overflow.set_expiry(alloc.heap, hash, field, expiry);
                 }
             }
         }
@@ -189,7 +189,7 @@ impl Fields {
 
     pub(super) fn scan<'a>(
         &'a self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         from: u64,
         due: i64,
         mut visit: impl FnMut(Item<'a>, Item<'a>, Option<i64>),
@@ -199,7 +199,7 @@ impl Fields {
             let (field, value) = pair_items(pair);
             visit(field, value, None);
         };
-        let next = self.members.scan(home, from, visit_pair, |entry| overflow.push(entry));
+        let next = self.members.scan(alloc, from, visit_pair, |entry| overflow.push(entry));
         for entry in overflow.into_iter().filter(|entry| is_live(*entry, due)) {
             let (field, value) = items_of(entry);
             visit(field, value, entry.expiry());
@@ -214,7 +214,7 @@ impl Fields {
         (0..SAMPLE_TRY_COUNT_MAX).find_map(|_| match self.members.sample(&mut random) {
             Some(place) => Some(pair_items(self.members.at(place))),
             None => {
-                let entry = self.members.sample_aside(random())?;
+                let entry = self.members.sample_overflow(random())?;
                 is_live(entry, due).then(|| items_of(entry))
             }
         })
@@ -242,22 +242,28 @@ impl Fields {
     }
 
     /// Adds an absent field to the table.
-    fn set_aside(
+    fn set_in_overflow(
         &mut self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         hash: u64,
         field: &[u8],
         value: &[u8],
         expiry: ExpiryChange,
     ) {
-        self.members.make_aside(home, hash).upsert(home.heap, hash, field, NewValue::Auto(value), expiry);
+        self.members.overflow_or_new(alloc, hash).upsert(
+            alloc.heap,
+            hash,
+            field,
+            NewValue::Auto(value),
+            expiry,
+        );
     }
 
     /// Moves a field from its leaf to the table.
-    fn move_aside(&mut self, home: AllocContext<'_>, hash: u64, place: Place, expiry: ExpiryChange) {
+    fn move_to_overflow(&mut self, alloc: AllocContext<'_>, hash: u64, place: Place, expiry: ExpiryChange) {
         let pair: Box<[u8]> = self.members.at(place).into();
-        self.members.remove_at(home, place, spill(home));
-        self.set_aside(home, hash, Pair::key(&pair), Pair::value(&pair), expiry);
+        self.members.remove_at(alloc, place, spill(alloc));
+        self.set_in_overflow(alloc, hash, Pair::key(&pair), Pair::value(&pair), expiry);
     }
 
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
@@ -281,8 +287,8 @@ impl Fields {
     }
 
     #[cfg(any(test, debug_assertions))]
-    pub(super) fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
-        self.members.check(home)?;
+    pub(super) fn check(&self, alloc: AllocContext<'_>) -> Result<(), String> {
+        self.members.check(alloc)?;
         let mut expiries =
             self.members.overflow().into_iter().flat_map(Table::iter).filter_map(Entry::expiry);
         if expiries.any(|at| at < self.earliest) {
@@ -293,10 +299,10 @@ impl Fields {
 }
 
 /// Moves a pair that does not fit its leaf into the table.
-fn spill(home: AllocContext<'_>) -> impl FnMut(&mut Table, &[u8]) {
+fn spill(alloc: AllocContext<'_>) -> impl FnMut(&mut Table, &[u8]) {
     move |overflow, pair| {
         let (field, value) = (Pair::key(pair), NewValue::Auto(Pair::value(pair)));
-        overflow.upsert(home.heap, home.hasher.hash(field), field, value, ExpiryChange::Clear);
+        overflow.upsert(alloc.heap, alloc.hasher.hash(field), field, value, ExpiryChange::Clear);
     }
 }
 

@@ -107,14 +107,14 @@ impl<K: Keyed> LinearHashDirectory<K> {
 
     /// Adds an element whose key is absent. Returns whether it fitted.
     #[inline]
-    pub(super) fn try_add(&mut self, home: AllocContext<'_>, hash: u64, element: &[u8]) -> bool {
+    pub(super) fn try_add(&mut self, alloc: AllocContext<'_>, hash: u64, element: &[u8]) -> bool {
         let leaf = self.leaf_index(hash);
-        if !self.try_push(home.heap, leaf, tag_of(hash), element) {
+        if !self.try_push(alloc.heap, leaf, tag_of(hash), element) {
             return false;
         }
         self.len += 1;
         if self.len > self.leaf_count * LOAD && self.leaf_count < 1 << (ORDER_BITS - 1) {
-            self.split(home);
+            self.split(alloc);
         }
         true
     }
@@ -153,10 +153,10 @@ impl<K: Keyed> LinearHashDirectory<K> {
 
     /// Returns the elements of the last leaf to the leaf that they were split from. Elements that do not
     /// fit are passed to `spill`. There must be two leaves.
-    pub(super) fn merge(&mut self, home: AllocContext<'_>, mut spill: impl FnMut(&[u8])) {
-        let source = self.take_leaf(home.heap, self.leaf_count - 1);
+    pub(super) fn merge(&mut self, alloc: AllocContext<'_>, mut spill: impl FnMut(&[u8])) {
+        let source = self.take_leaf(alloc.heap, self.leaf_count - 1);
         let is_only_chunk = self.chunks.len() == 1;
-        let chunk = self.chunks.last_mut().expect("there is a leaf");
+        let chunk = self.chunks.last_mut().expect("the last chunk exists");
         chunk.pop();
         if chunk.is_empty() {
             self.chunks.pop();
@@ -167,7 +167,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
         let target = self.leaf_count - self.half();
         let source = Leaf::of(&source);
         for (index, element) in source.iter().enumerate() {
-            if !self.try_push(home.heap, target, source.tag(index), element) {
+            if !self.try_push(alloc.heap, target, source.tag(index), element) {
                 spill(element);
                 self.len -= 1;
             }
@@ -314,7 +314,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
 
     /// Adds a leaf with the elements of another one whose hashes have the next bit set.
     #[inline(never)]
-    fn split(&mut self, home: AllocContext<'_>) {
+    fn split(&mut self, alloc: AllocContext<'_>) {
         let half = self.half();
         let halves = [self.leaf_count - half, self.leaf_count];
         match self.chunks.last_mut() {
@@ -326,30 +326,30 @@ impl<K: Keyed> LinearHashDirectory<K> {
             }
         }
         self.leaf_count += 1;
-        let source = self.take_leaf(home.heap, halves[0]);
+        let source = self.take_leaf(alloc.heap, halves[0]);
         let source = Leaf::of(&source);
         let mut goes = [false; 1 + u8::MAX as usize];
         let mut needed = [(0, 0); 2];
         for (element, goes) in source.iter().zip(&mut goes) {
-            *goes = home.hasher.hash(K::key(element)) as usize & half != 0;
+            *goes = alloc.hasher.hash(K::key(element)) as usize & half != 0;
             let (len, size) = &mut needed[usize::from(*goes)];
             *len += 1;
             *size += element.len();
         }
         for (leaf, (len, size)) in halves.into_iter().zip(needed) {
             if len > 0 {
-                self.make_room(home.heap, leaf, len, size);
+                self.make_room(alloc.heap, leaf, len, size);
             }
         }
         for (index, (element, goes)) in source.iter().zip(goes).enumerate() {
             let is_added = self.leaf_mut(halves[usize::from(goes)]).try_push(source.tag(index), element);
-            debug_assert!(is_added, "there is room for it");
+            debug_assert!(is_added, "the leaf has room for the element");
         }
     }
 
     /// Panics if an invariant does not hold.
     #[cfg(any(test, debug_assertions))]
-    pub(super) fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
+    pub(super) fn check(&self, alloc: AllocContext<'_>) -> Result<(), String> {
         let (last, others) = self.chunks.split_last().ok_or("no chunk")?;
         if last.is_empty() || others.iter().any(|chunk| chunk.len() != CHUNK) {
             return Err("a chunk is not full, or the last one is empty".to_owned());
@@ -361,7 +361,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
             return Err(format!("counts are wrong: {} leaves, {} elements", self.leaf_count, self.len));
         }
         for (index, leaf) in self.leaves().enumerate() {
-            super::check_leaf::<K>(home, leaf, |hash| self.leaf_index(hash) == index)?;
+            super::check_leaf::<K>(alloc, leaf, |hash| self.leaf_index(hash) == index)?;
         }
         Ok(())
     }

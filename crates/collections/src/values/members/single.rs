@@ -35,7 +35,7 @@ impl Single {
             let len = self.leaf().len() + 1;
             self.resize(len + len / 16, self.leaf().size() + element.len());
             let is_added = LeafMut::of(&mut self.block).try_push(tag, element);
-            debug_assert!(is_added, "there is room for it");
+            debug_assert!(is_added, "the leaf has room for the element");
         }
     }
 

@@ -390,7 +390,7 @@ mod tests {
     /// Blocks of a few sizes are allocated and freed; each keeps its contents and is found where its owner
     /// records it.
     #[test]
-    fn blocks_keep_their_contents_wherever_they_are_moved() {
+    fn moved_blocks_keep_their_contents() {
         let heap = Heap::new();
         let mut slabs = SlabPool::default();
         let mut owned: Vec<Option<(BlockId, usize)>> = vec![None; if cfg!(miri) { 8 } else { 400 }];
@@ -404,7 +404,7 @@ mod tests {
                 assert!(slabs.bytes(id)[..8] == (owner as u64).to_le_bytes());
                 assert!(slabs.bytes(id)[size - 8..size] == (owner as u64).to_le_bytes());
                 if let Some(moved) = slabs.free(&heap, id) {
-                    owned[moved as usize].as_mut().expect("it is taken").0 = id;
+                    owned[moved as usize].as_mut().expect("the block is allocated").0 = id;
                 }
             } else {
                 let id = slabs.allocate(&heap, size, owner as u32);

@@ -38,38 +38,38 @@ impl Members<Whole> {
 
     /// Adds a member. Returns whether it was new.
     #[inline]
-    pub(crate) fn add(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
+    pub(crate) fn add(&mut self, alloc: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
         if self.contains(hash, member) {
             return false;
         }
-        self.add_new(home, hash, member);
+        self.add_new(alloc, hash, member);
         true
     }
 
     /// Adds an absent member.
     #[inline]
-    pub(crate) fn add_new(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) {
-        if !self.try_add(home, hash, member) {
-            add_to_overflow(self.make_aside(home, hash), home, hash, member);
+    pub(crate) fn add_new(&mut self, alloc: AllocContext<'_>, hash: u64, member: &[u8]) {
+        if !self.try_add(alloc, hash, member) {
+            add_to_overflow(self.overflow_or_new(alloc, hash), alloc, hash, member);
         }
     }
 
     /// Removes a member. Returns whether it existed.
-    pub(crate) fn remove(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
+    pub(crate) fn remove(&mut self, alloc: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
         if let Some(place) = self.find(hash, member) {
-            self.remove_member(home, place);
+            self.remove_member(alloc, place);
             return true;
         }
-        let removed = self.overflow_mut(hash).and_then(|overflow| overflow.remove(home.heap, hash, member));
+        let removed = self.overflow_mut(hash).and_then(|overflow| overflow.remove(alloc.heap, hash, member));
         if removed.is_some() {
-            self.make_compact(home, spill(home));
+            self.make_compact(alloc, spill(alloc));
         }
         removed.is_some()
     }
 
     /// Removes the member at a place.
-    pub(crate) fn remove_member(&mut self, home: AllocContext<'_>, place: Place) {
-        self.remove_at(home, place, spill(home));
+    pub(crate) fn remove_member(&mut self, alloc: AllocContext<'_>, place: Place) {
+        self.remove_at(alloc, place, spill(alloc));
     }
 
     /// Visits the members in the order of [`Self::iter`] until `visit` returns false.
@@ -88,12 +88,12 @@ impl Members<Whole> {
     }
 }
 
-fn add_to_overflow(overflow: &mut Table, home: AllocContext<'_>, hash: u64, member: &[u8]) {
-    overflow.upsert(home.heap, hash, member, NewValue::Bytes(&[]), ExpiryChange::Clear);
+fn add_to_overflow(overflow: &mut Table, alloc: AllocContext<'_>, hash: u64, member: &[u8]) {
+    overflow.upsert(alloc.heap, hash, member, NewValue::Bytes(&[]), ExpiryChange::Clear);
 }
 
-fn spill(home: AllocContext<'_>) -> impl FnMut(&mut Table, &[u8]) {
-    move |overflow, member| add_to_overflow(overflow, home, home.hasher.hash(member), member)
+fn spill(alloc: AllocContext<'_>) -> impl FnMut(&mut Table, &[u8]) {
+    move |overflow, member| add_to_overflow(overflow, alloc, alloc.hasher.hash(member), member)
 }
 
 impl std::fmt::Debug for Members<Whole> {
@@ -112,16 +112,16 @@ mod tests {
     #[test]
     fn planted_faults_are_noticed() {
         let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-        let home = AllocContext { heap: &heap, hasher: &hasher };
+        let alloc = AllocContext { heap: &heap, hasher: &hasher };
         let filled = || {
             let mut members = Members::new();
             for number in 0..200 {
                 let member = format!("member:{number}");
-                assert!(members.add(home, hasher.hash(member.as_bytes()), member.as_bytes()));
+                assert!(members.add(alloc, hasher.hash(member.as_bytes()), member.as_bytes()));
             }
             members
         };
-        assert_eq!(filled().check(home), Ok(()));
+        assert_eq!(filled().check(alloc), Ok(()));
         let faults: [fn(&Heap, &mut LinearHashDirectory<Whole>); 4] = [
             |_, row| *row.parts().1 += 1,
             |_, row| row.parts().0[0].swap(0, 1),
@@ -135,8 +135,8 @@ mod tests {
         ];
         for (number, fault) in faults.into_iter().enumerate() {
             let mut members = filled();
-            fault(&heap, &mut members.many_mut(home).row);
-            assert!(members.check(home).is_err(), "fault {number}");
+            fault(&heap, &mut members.many_mut(alloc).row);
+            assert!(members.check(alloc).is_err(), "fault {number}");
         }
     }
 }

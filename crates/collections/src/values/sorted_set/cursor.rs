@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
             self.depth += 1;
             node = inner.children[index].as_ref().expect("below the length there are children");
         }
-        let Node::Leaf(leaf) = node else { unreachable!("all else was gone through") };
+        let Node::Leaf(leaf) = node else { unreachable!("inner nodes were visited before") };
         self.leaf = leaf;
         self.index = choose(leaf.len());
     }

@@ -64,10 +64,10 @@ impl Large {
     }
 
     /// Adds an absent member.
-    pub(super) fn insert(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8], score: f64) {
+    pub(super) fn insert(&mut self, alloc: AllocContext<'_>, hash: u64, member: &[u8], score: f64) {
         self.before_change(hash);
         let value = NewValue::Int(score.to_bits() as i64);
-        let upserted = self.table.upsert(home.heap, hash, member, value, ExpiryChange::Clear);
+        let upserted = self.table.upsert(alloc.heap, hash, member, value, ExpiryChange::Clear);
         assert!(!upserted.existed, "the member is not there");
         // SAFETY: (1) (invariant 2) the entry stays until `remove_at` removes it from the tree, and is
         // inserted once.
@@ -78,16 +78,16 @@ impl Large {
     /// changes.
     pub(super) fn update(
         &mut self,
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         hash: u64,
         member: &[u8],
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
     ) -> Updated {
         self.before_change(hash);
-        let Some(entry) = self.table.find_mut(home.heap, hash, member) else {
+        let Some(entry) = self.table.find_mut(alloc.heap, hash, member) else {
             let new = decide(None);
             if let Some(score) = new {
-                self.insert(home, hash, member, score);
+                self.insert(alloc, hash, member, score);
             }
             return Updated { old: None, new };
         };
@@ -108,17 +108,17 @@ impl Large {
         Updated { old: Some(old), new }
     }
 
-    pub(super) fn remove(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> Option<f64> {
+    pub(super) fn remove(&mut self, alloc: AllocContext<'_>, hash: u64, member: &[u8]) -> Option<f64> {
         self.before_change(hash);
         let entry = self.table.find(hash, member)?;
         let score = score_of(entry);
         self.tree.remove_at(self.tree.rank_of(score_key(score), entry));
-        drop(self.table.remove(home.heap, hash, member));
+        drop(self.table.remove(alloc.heap, hash, member));
         Some(score)
     }
 
     /// Removes `count` elements from rank `start` on.
-    pub(super) fn remove_ranks(&mut self, home: AllocContext<'_>, start: usize, count: usize) {
+    pub(super) fn remove_ranks(&mut self, alloc: AllocContext<'_>, start: usize, count: usize) {
         let mut links = [Link::NONE; REMOVED_TOGETHER];
         let mut left = count;
         while left > 0 {
@@ -129,7 +129,7 @@ impl Large {
                 link.prefetch();
             }
             // SAFETY: (1) the table still has the entry.
-            let hash_of = |link: &Link| home.hasher.hash(unsafe { link.entry() }.key());
+            let hash_of = |link: &Link| alloc.hasher.hash(unsafe { link.entry() }.key());
             links.iter().for_each(|link| self.table.prefetch_home(hash_of(link)));
             for link in links.iter() {
                 // SAFETY: (1) the table still has the entry.
@@ -137,11 +137,11 @@ impl Large {
                 // The tree has not got it any more; only the table's entry is preserved.
                 let hash = hash_of(link);
                 self.before_change(hash);
-                let removed = self.table.remove(home.heap, hash, entry.key());
+                let removed = self.table.remove(alloc.heap, hash, entry.key());
                 if !removed.as_ref().is_some_and(|removed| link.leads_to(removed.entry())) {
                     // The tree still links to it.
                     std::mem::forget(removed);
-                    panic!("a member is there once");
+                    panic!("each member exists once");
                 }
             }
         }
@@ -149,7 +149,7 @@ impl Large {
 
     /// A set of distinct members given in order.
     pub(super) fn of_ordered<'m>(
-        home: AllocContext<'_>,
+        alloc: AllocContext<'_>,
         elements: impl Iterator<Item = (&'m [u8], f64)>,
     ) -> Self {
         let mut table = Table::default();
@@ -158,13 +158,13 @@ impl Large {
         let mut elements = elements.peekable();
         while elements.peek().is_some() {
             for (member, score) in elements.by_ref().take(ADDED_TOGETHER) {
-                let hash = home.hasher.hash(member);
+                let hash = alloc.hasher.hash(member);
                 table.prefetch_home(hash);
                 together.push((hash, member, score));
             }
             for (hash, member, score) in together.drain(..) {
                 let entry =
-                    table.add_new(home.heap, hash, member, NewValue::Int(score.to_bits() as i64), None);
+                    table.add_new(alloc.heap, hash, member, NewValue::Int(score.to_bits() as i64), None);
                 // SAFETY: (1) as in `insert`.
                 links.push((score_key(score), unsafe { Link::new(entry) }));
             }

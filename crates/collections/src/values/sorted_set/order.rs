@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_compare_as_scores_do() {
+    fn score_keys_compare_like_scores() {
         let scores = [
             f64::NEG_INFINITY,
             f64::MIN,
@@ -103,6 +103,6 @@ mod tests {
         ];
         assert!(scores.map(score_key).is_sorted_by(|a, b| a < b));
         assert_eq!(score_key(-0.0), score_key(0.0));
-        assert!(score_key(f64::INFINITY) < u64::MAX, "there is a place behind it");
+        assert!(score_key(f64::INFINITY) < u64::MAX, "a greater key exists");
     }
 }

@@ -152,7 +152,7 @@ impl Tree {
             node = inner.children[index].as_mut();
         }
         let Some(Node::Leaf(leaf)) = node else { unreachable!("no inner node is empty") };
-        let from = leaf.find(old, entry).expect("the element is there");
+        let from = leaf.find(old, entry).expect("the element exists");
         let position = leaf.position(&Probe::Element(new, entry.key()));
         let to = position - usize::from(from < position);
         // Only strictly inside: the parents store the first element and the bound behind the last.
@@ -185,7 +185,7 @@ impl Tree {
             node = inner.children[index].as_ref();
         }
         let Some(Node::Leaf(leaf)) = node else { unreachable!("no inner node is empty") };
-        rank + leaf.find(order, entry).expect("the element is there")
+        rank + leaf.find(order, entry).expect("the element exists")
     }
 
     /// Bytes of memory of the nodes.

@@ -127,13 +127,13 @@ impl Group {
     /// A consumer.
     #[must_use]
     pub fn consumer(&self, index: ConsumerIndex) -> &Consumer {
-        self.consumers[index.0 as usize].as_ref().expect("an index is of a consumer that is there")
+        self.consumers[index.0 as usize].as_ref().expect("an index names an existing consumer")
     }
 
     /// A consumer, mutable.
     #[must_use]
     pub fn consumer_mut(&mut self, index: ConsumerIndex) -> &mut Consumer {
-        self.consumers[index.0 as usize].as_mut().expect("an index is of a consumer that is there")
+        self.consumers[index.0 as usize].as_mut().expect("an index names an existing consumer")
     }
 
     /// The delivery of an entry that is not acknowledged.

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_carry_over() {
+    fn next_and_previous_ids_carry_over() {
         let cases = [
             (StreamId::new(1, 1), Some(StreamId::new(1, 2)), Some(StreamId::new(1, 0))),
             (StreamId::new(1, u64::MAX), Some(StreamId::new(2, 0)), Some(StreamId::new(1, u64::MAX - 1))),

@@ -274,7 +274,7 @@ impl Node {
         let live: Vec<StreamId> = self.iter(first).map(|placed| placed.entry.id).collect();
         let mut end = self.end_place();
         for id in live.iter().rev() {
-            let (entry, start) = self.entry_before(first, end).expect("there is one more");
+            let (entry, start) = self.entry_before(first, end).expect("another entry precedes the end");
             assert_eq!(entry.id, *id, "4");
             end = start;
         }

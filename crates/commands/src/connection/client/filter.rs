@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_filters_are_refused() {
         for (words, error) in [
             ("ID 0", "ERR client-id should be greater than 0"),
             ("ID x", "ERR syntax error"),

@@ -232,7 +232,7 @@ fn begin(ctx: &mut Ctx<'_>, options: &TrackingOptions<'_>) {
     ctx.session.flags.set(SessionFlags::TRACKING_NOLOOP, options.no_loop);
     if options.bcast {
         for prefix in options.prefixes() {
-            if !ctx.session.listens_to(SubscriptionKind::Prefix, prefix) {
+            if !ctx.session.is_subscribed_to(SubscriptionKind::Prefix, prefix) {
                 ctx.host.listen(ctx.session, SubscriptionKind::Prefix, prefix);
             }
         }

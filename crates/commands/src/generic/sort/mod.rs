@@ -254,7 +254,7 @@ fn look_up<'c>(ctx: &'c Ctx<'_>, pattern: Pattern<'_>, element: Item<'c>) -> Opt
         (None, ValueRef::Int(value)) => Some(Item::Int(value)),
         (None, ValueRef::Bytes(bytes)) => Some(Item::Bytes(bytes)),
         (Some(field), ValueRef::Object(object)) => {
-            Hash::of(object)?.find(ctx.home(key), field, ctx.now().0).map(|field| field.value)
+            Hash::of(object)?.find(ctx.alloc_context(key), field, ctx.now().0).map(|field| field.value)
         }
         _ => None,
     }

@@ -36,7 +36,7 @@ impl Session {
             return;
         };
         let old = std::mem::replace(&mut self.user, Arc::clone(current));
-        if self.listens() && self.user.has_fewer_channels_than(&old) && !self.may_keep_subscriptions() {
+        if self.is_subscribed() && self.user.has_fewer_channels_than(&old) && !self.may_keep_subscriptions() {
             self.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
         }
     }

@@ -209,7 +209,7 @@ fn wait(ctx: &mut Ctx<'_>, migration: Box<Migration>, keeps_latches: bool, reply
 fn write_restore(ctx: &Ctx<'_>, key: Key<'_>, replaces: bool, requests: &mut Vec<u8>) -> bool {
     let Some(entry) = ctx.data.find(key) else { return false };
     let ttl = entry.expiry().map_or(0, |at| (at - ctx.now().0).max(1));
-    let payload = dump::payload(ctx.config.rdbcompression, ctx.home(key), entry.value());
+    let payload = dump::payload(ctx.config.rdbcompression, ctx.alloc_context(key), entry.value());
     let ttl = ttl.to_string();
     let mut args = vec![b"RESTORE".as_slice(), key.bytes, ttl.as_bytes(), &payload];
     if replaces {

@@ -13,14 +13,14 @@ use crate::context::Ctx;
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 
-/// `DEBUG DIGEST`: equal for equal data, whatever its order; zero for an empty dataset.
+/// `DEBUG DIGEST`: equal for equal data in any order; zero for an empty dataset.
 pub(super) fn digest(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut digest = 0;
     for db in 0..ctx.data.db_count() {
         let db = DbIndex(db as u16);
         ctx.data.for_each(db, |entry| {
-            let home = ctx.data.alloc_context(Key::new(ctx.hasher, entry.key(), db));
-            let value = digest_of(entry, home);
+            let alloc = ctx.data.alloc_context(Key::new(ctx.hasher, entry.key(), db));
+            let value = digest_of(entry, alloc);
             let mut text = format!("{} {:?} {value:032x} ", db.0, entry.expiry()).into_bytes();
             text.extend_from_slice(entry.key());
             digest ^= xxh3_128(&text);
@@ -33,14 +33,14 @@ pub(super) fn digest(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, Com
 pub(super) fn digest_values(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut out = reply.array(ctx.planned.len());
     for key in ctx.keys() {
-        let digest = ctx.data.peek(key).map_or(0, |entry| digest_of(entry, ctx.home(key)));
+        let digest = ctx.data.peek(key).map_or(0, |entry| digest_of(entry, ctx.alloc_context(key)));
         out.simple(format!("{digest:040x}"));
     }
     Ok(out.done())
 }
 
 /// Returns a digest of a value, printed as 40 hexadecimal digits.
-fn digest_of(entry: Entry<'_>, home: AllocContext<'_>) -> u128 {
+fn digest_of(entry: Entry<'_>, alloc: AllocContext<'_>) -> u128 {
     let ValueRef::Object(object) = entry.value() else {
         let mut buffer = DecimalBuffer::new();
         return xxh3_128(entry.value().text(&mut buffer).unwrap_or_default());
@@ -48,7 +48,7 @@ fn digest_of(entry: Entry<'_>, home: AllocContext<'_>) -> u128 {
     let mut digest = Digest::new();
     match object {
         Object::Set(set) => set.iter().for_each(|member| digest.add(&[member])),
-        Object::Hash(hash) => add_hash(&mut digest, hash, home),
+        Object::Hash(hash) => add_hash(&mut digest, hash, alloc),
         Object::SortedSet(set) => set.iter().for_each(|(member, score)| {
             digest.add(&[Item::Bytes(member), Item::Bytes(&score.to_be_bytes())])
         }),
@@ -89,11 +89,11 @@ impl Digest {
     }
 }
 
-fn add_hash(digest: &mut Digest, hash: &Hash, home: AllocContext<'_>) {
+fn add_hash(digest: &mut Digest, hash: &Hash, alloc: AllocContext<'_>) {
     let has_expiries = hash.has_expiries();
     hash.visit(i64::MIN, |field, value| {
         let mut buffer = DecimalBuffer::new();
-        let found = has_expiries.then(|| hash.find(home, field.text(&mut buffer), i64::MIN)).flatten();
+        let found = has_expiries.then(|| hash.find(alloc, field.text(&mut buffer), i64::MIN)).flatten();
         match found.and_then(|found| found.expiry) {
             Some(at) => digest.add(&[field, value, Item::Int(at)]),
             None => digest.add(&[field, value]),

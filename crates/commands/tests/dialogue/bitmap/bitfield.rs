@@ -143,7 +143,7 @@ fn read_only() {
 }
 
 #[test]
-fn bad_ones() {
+fn invalid_arguments() {
     check(expect![[r#"
         > BITFIELD
         -ERR wrong number of arguments for 'bitfield' command

@@ -145,7 +145,7 @@ fn of_redis() {
 }
 
 #[test]
-fn bad_ones() {
+fn invalid_arguments() {
     check(expect![[r#"
         > BITOP
         -ERR wrong number of arguments for 'bitop' command

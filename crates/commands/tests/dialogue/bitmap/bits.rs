@@ -75,7 +75,7 @@ fn setbit_and_getbit() {
 }
 
 #[test]
-fn bad_ones() {
+fn invalid_arguments() {
     check(expect![[r#"
         > SETBIT k
         -ERR wrong number of arguments for 'setbit' command

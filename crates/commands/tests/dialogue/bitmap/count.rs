@@ -176,7 +176,7 @@ fn bitpos() {
 }
 
 #[test]
-fn bad_ones() {
+fn invalid_arguments() {
     check(expect![[r#"
         @valkey Redis takes no start without an end
         > BITCOUNT

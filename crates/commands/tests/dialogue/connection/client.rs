@@ -132,7 +132,7 @@ fn list_refuses() {
 }
 
 #[test]
-fn list_refuses_what_only_valkey_knows() {
+fn list_refuses_filters_of_valkey() {
     check(expect![[r#"
         @valkey Redis has fewer filters
         > CLIENT LIST NOPE x

@@ -111,7 +111,7 @@ fn auth_without_a_password() {
 }
 
 #[test]
-fn reset_forgets() {
+fn reset_restores_the_initial_state() {
     check(expect![[r#"
         > CLIENT SETNAME me
         +OK
@@ -142,7 +142,7 @@ fn reset_forgets() {
 }
 
 #[test]
-fn quit_takes_anything() {
+fn quit_accepts_any_arguments() {
     check(expect![[r#"
         > QUIT
         +OK

@@ -232,7 +232,7 @@ fn conditions() {
 }
 
 #[test]
-fn bad_ones() {
+fn invalid_arguments() {
     check(expect![[r#"
         > SET k v
         +OK
@@ -312,7 +312,7 @@ fn bad_ones() {
 }
 
 #[test]
-fn what_is_over_is_gone() {
+fn expired_keys_are_absent() {
     check(expect![[r#"
         > SET k v PX 30
         +OK

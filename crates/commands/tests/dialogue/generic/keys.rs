@@ -106,7 +106,7 @@ fn dbsize_and_randomkey() {
 }
 
 #[test]
-fn scan_deletes_what_is_expired_and_asked_for() {
+fn scan_deletes_expired_keys_it_would_return() {
     check(expect![[r#"
         @ours the expiry cycle of a real server may be faster
         # A real server's expiry cycle may be faster.
@@ -167,7 +167,7 @@ fn scan() {
 }
 
 #[test]
-fn bad_scans() {
+fn invalid_scans() {
     check(expect![[r#"
         @valkey Redis words its errors in another way
         > SCAN

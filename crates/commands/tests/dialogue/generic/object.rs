@@ -82,7 +82,7 @@ fn idletime_freq_refcount() {
 }
 
 #[test]
-fn bad_ones() {
+fn invalid_arguments() {
     check(expect![[r#"
         > OBJECT
         -ERR wrong number of arguments for 'object' command
@@ -107,7 +107,7 @@ fn bad_ones() {
 
 /// Valkey 9 decides by the total size of key, expiry and value; Redis by the value alone.
 #[test]
-fn what_is_embedded() {
+fn embedded_strings() {
     check(expect![[r#"
         @valkey Redis embeds up to 44 bytes
         > SET k {v*112}

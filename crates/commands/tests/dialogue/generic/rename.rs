@@ -174,7 +174,7 @@ fn copy() {
 }
 
 #[test]
-fn bad_copies() {
+fn invalid_copies() {
     check(expect![[r#"
         > SET a v
         +OK

@@ -50,7 +50,7 @@ fn numbers_and_texts() {
 }
 
 #[test]
-fn what_is_no_number() {
+fn elements_that_are_not_numbers() {
     check(expect![[r#"
         > SADD a 1 x
         2
@@ -263,7 +263,7 @@ fn getting_other_values() {
 }
 
 #[test]
-fn bad_requests() {
+fn invalid_requests() {
     check(expect![[r#"
         > SET k v
         +OK

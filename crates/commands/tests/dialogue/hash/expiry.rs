@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::check::check;
 
 #[test]
-fn set_and_asked_for() {
+fn expiries_are_set_and_reported() {
     check(expect![[r#"
         > HSET h a 1 b 2
         2
@@ -110,7 +110,7 @@ fn conditions() {
 }
 
 #[test]
-fn bad_requests() {
+fn invalid_requests() {
     check(expect![[r#"
         @valkey Redis has other options and words here
         > HSET h a 1
@@ -173,7 +173,7 @@ fn bad_requests() {
 }
 
 #[test]
-fn in_the_past_deletes() {
+fn past_expiries_delete_fields() {
     check(expect![[r#"
         > HSET h a 1 b 2 c 3
         3
@@ -196,7 +196,7 @@ fn in_the_past_deletes() {
 }
 
 #[test]
-fn what_keeps_and_what_clears_an_expiry() {
+fn writes_keep_or_clear_field_expiries() {
     check(expect![[r#"
         > HSET h a 1 b 2 c 3 d 4
         4

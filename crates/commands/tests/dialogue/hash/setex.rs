@@ -93,7 +93,7 @@ fn hsetex_conditions() {
 }
 
 #[test]
-fn hsetex_bad_requests() {
+fn hsetex_invalid_requests() {
     check(expect![[r#"
         @valkey Redis has other options and words here
         > HSETEX h FIELDS 2 a 1
@@ -193,7 +193,7 @@ fn hgetex() {
 }
 
 #[test]
-fn hgetex_bad_requests() {
+fn hgetex_invalid_requests() {
     check(expect![[r#"
         @valkey Redis has other options and words here
         > HSET h a 1

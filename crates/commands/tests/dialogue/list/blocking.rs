@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::check::check;
 
 #[test]
-fn what_is_there_is_taken_at_once() {
+fn available_elements_are_popped_immediately() {
     check(expect![[r#"
         > RPUSH b 1 2 3 4 5 6 7
         7

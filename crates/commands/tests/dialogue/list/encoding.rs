@@ -45,7 +45,7 @@ fn by_size() {
 }
 
 #[test]
-fn by_count_a_list_is_compact_again_only_where_it_is_small() {
+fn lists_limited_by_count_turn_compact_only_when_small() {
     check(expect![[r#"
         @config list-max-listpack-size 8
         > RPUSH l {x*3000} {x*3000} {x*3000} 3 4 5 6 7 8
@@ -99,7 +99,7 @@ fn by_count() {
 }
 
 #[test]
-fn copies_keep_it() {
+fn copies_keep_the_encoding() {
     check(expect![[r#"
         > RPUSH l {x*9000}
         1

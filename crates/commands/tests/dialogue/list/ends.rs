@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::check::check;
 
 #[test]
-fn elements_come_and_go_at_both_ends() {
+fn elements_are_pushed_and_popped_at_both_ends() {
     check(expect![[r#"
         > RPUSH l a b c
         3
@@ -37,7 +37,7 @@ fn elements_come_and_go_at_both_ends() {
 }
 
 #[test]
-fn only_a_list_that_is_there() {
+fn pushx_requires_an_existing_list() {
     check(expect![[r#"
         > LPUSHX l a
         0
@@ -106,7 +106,7 @@ fn wrong_types() {
 }
 
 #[test]
-fn the_first_list_that_has_any() {
+fn lmpop_uses_the_first_nonempty_list() {
     check(expect![[r#"
         > RPUSH b 1 2 3 4 5
         5

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::check::check;
 
 #[test]
-fn answers_are_messages() {
+fn replies_are_messages() {
     check(expect![[r#"
         @resp3
         > SUBSCRIBE news
@@ -48,7 +48,7 @@ fn shard_channels_are_refused_in_transactions() {
 }
 
 #[test]
-fn answers_in_resp2() {
+fn replies_in_resp2() {
     check(expect![[r#"
         > SSUBSCRIBE news
         ["ssubscribe", "news", 1]
@@ -68,7 +68,7 @@ fn answers_in_resp2() {
 }
 
 #[test]
-fn nobody_listens() {
+fn publishing_without_subscribers() {
     check(expect![[r#"
         > PUBLISH news text
         0
@@ -106,7 +106,7 @@ fn nobody_listens() {
 }
 
 #[test]
-fn reset_ends_listening() {
+fn reset_ends_subscriptions() {
     check(expect![[r#"
         > SUBSCRIBE news
         ["subscribe", "news", 1]

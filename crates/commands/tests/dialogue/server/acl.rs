@@ -7,7 +7,7 @@ use crate::check::check;
 #[test]
 fn users_are_made_changed_and_deleted() {
     check(expect![[r#"
-        @valkey Redis knows no databases of users
+        @valkey Redis has no database permissions of users
         > ACL SETUSER alice
         +OK
         > ACL GETUSER alice
@@ -97,7 +97,7 @@ fn invalid_rules_change_nothing() {
 #[test]
 fn command_rules_are_kept_in_order_without_repetition() {
     check(expect![[r#"
-        @valkey Redis knows no databases of users
+        @valkey Redis has no database permissions of users
         > ACL SETUSER u +@all -@hash -@slow +hget -@hash
         +OK
         > ACL SETUSER v +client|list +config|get +config -config|set +acl|list -acl
@@ -114,7 +114,7 @@ fn command_rules_are_kept_in_order_without_repetition() {
 #[test]
 fn requests_are_tried_without_being_run() {
     check(expect![[r#"
-        @valkey Redis knows no databases of users
+        @valkey Redis has no database permissions of users
         > ACL SETUSER alice +get +mset +publish +subscribe +copy +select|0 +flushall ~k* &news db=0,1
         +OK
         > ACL DRYRUN alice GET k1

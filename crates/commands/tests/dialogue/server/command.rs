@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::check::check;
 
 #[test]
-fn what_is_not_there_is_answered_for_those_who_look() {
+fn absent_features_have_their_replies() {
     check(expect![[r#"
         @valkey Redis words it in another way
         > READONLY

@@ -139,7 +139,7 @@ fn debug() {
 #[test]
 fn the_default_user() {
     check(expect![[r#"
-        @valkey Redis knows no databases of users
+        @valkey Redis has no database permissions of users
         > ACL GETUSER default
         ["flags", ["on", "nopass"], "passwords", [], "commands", "+@all", "keys", "~*", "channels", "&*", "databases", "alldbs", "selectors", []]
         > ACL GETUSER nobody

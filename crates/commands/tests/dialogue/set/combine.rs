@@ -239,7 +239,7 @@ fn differences() {
 }
 
 #[test]
-fn a_copy_of_the_first_set_is_made_for_many_small_ones() {
+fn sdiff_copies_the_first_set_for_many_small_sets() {
     check(expect![[r#"
         > SADD a 1 2 3 4 5 6 7 8 9 10
         10

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::check::check;
 
 #[test]
-fn members_come_and_go() {
+fn members_are_added_and_removed() {
     check(expect![[r#"
         > SADD s a
         1

@@ -75,7 +75,7 @@ fn pop_several() {
 }
 
 #[test]
-fn what_remains_takes_its_encoding_anew() {
+fn the_remainder_chooses_its_encoding_anew() {
     check(expect![[r#"
         @config set-max-listpack-value 5
         > SADD s a b c d e f longer

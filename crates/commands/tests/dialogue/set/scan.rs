@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::check::check;
 
 #[test]
-fn small_sets_are_given_at_once() {
+fn small_sets_are_scanned_at_once() {
     check(expect![[r#"
         > SADD s a b c
         3
@@ -83,7 +83,7 @@ fn wrong_options() {
 }
 
 #[test]
-fn a_large_set_of_one() {
+fn a_hashtable_with_one_member() {
     check(expect![[r#"
         > SADD s {x*65}
         1

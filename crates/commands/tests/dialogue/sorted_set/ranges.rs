@@ -362,7 +362,7 @@ fn storing() {
 }
 
 #[test]
-fn encodings_of_what_is_stored() {
+fn encodings_of_stored_ranges() {
     check(expect![[r#"
         > ZADD z 1 {x*65} 2 b 3 c
         3

@@ -26,7 +26,7 @@ fn scores_and_their_text() {
 }
 
 #[test]
-fn what_is_no_score() {
+fn invalid_scores() {
     check(expect![[r#"
         > ZADD z nan a
         -ERR value is not a valid float

@@ -61,7 +61,7 @@ fn ids_ascend() {
 }
 
 #[test]
-fn nothing_is_made_where_it_is_not_wanted() {
+fn nomkstream_and_invalid_ids_create_no_stream() {
     check(expect![[r#"
         > XADD s NOMKSTREAM 1-1 a 1
         $-1
@@ -210,7 +210,7 @@ fn deleting() {
         1
         > XADD s 1-3 a 1
         -ERR The ID specified in XADD is equal or smaller than the target stream top item
-        @differs redis-8.6 it tells of idempotent producers
+        @differs redis-8.6 it reports idempotent producers
         > XINFO STREAM s
         ["length", 0, "radix-tree-keys", 0, "radix-tree-nodes", 1, "last-generated-id", "1-3", "max-deleted-entry-id", "1-3", "entries-added", 3, "recorded-first-entry-id", "0-0", "groups", 0, "first-entry", $-1, "last-entry", $-1]
         > SET t 1
@@ -221,7 +221,7 @@ fn deleting() {
 }
 
 #[test]
-fn what_a_stream_remembers() {
+fn streams_keep_last_and_deleted_ids() {
     check(expect![[r#"
         > XSETID s 1-1
         -ERR no such key
@@ -239,7 +239,7 @@ fn what_a_stream_remembers() {
         -ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id
         > XSETID s 5-5 ENTRIESADDED 9 MAXDELETEDID 4-0
         +OK
-        @differs redis-8.6 it tells of idempotent producers
+        @differs redis-8.6 it reports idempotent producers
         > XINFO STREAM s
         ["length", 2, "radix-tree-keys", 1, "radix-tree-nodes", 2, "last-generated-id", "5-5", "max-deleted-entry-id", "4-0", "entries-added", 9, "recorded-first-entry-id", "1-1", "groups", 0, "first-entry", ["1-1", ["a", "1"]], "last-entry", ["1-2", ["a", "1"]]]
         > XSETID s 3-9

@@ -7,7 +7,7 @@ use crate::check::check;
 /// As in Redis from 8.4 on. Valkey 9.1 and older versions of Redis store the given number, and have a
 /// negative lag.
 #[test]
-fn a_group_has_read_no_more_than_there_ever_was() {
+fn entries_read_is_bounded_by_entries_added() {
     check(expect![[r#"
         @redis-8.4 Valkey and older versions keep what they are given
         > XADD s 1-1 f v
@@ -140,7 +140,7 @@ fn reading_and_acknowledging() {
         1
         > XREADGROUP GROUP g c STREAMS s 0
         [["s", [["1-2", *-1]]]]
-        @differs redis-8.6 it tells of idempotent producers
+        @differs redis-8.6 it reports idempotent producers
         > XINFO STREAM s
         ["length", 2, "radix-tree-keys", 1, "radix-tree-nodes", 2, "last-generated-id", "1-3", "max-deleted-entry-id", "1-2", "entries-added", 3, "recorded-first-entry-id", "1-1", "groups", 1, "first-entry", ["1-1", ["a", "1"]], "last-entry", ["1-3", ["a", "3"]]]
         > XREADGROUP GROUP none c STREAMS s >
@@ -425,18 +425,18 @@ fn information() {
         -ERR value is not an integer or out of range
         > XINFO FOO s
         -ERR unknown subcommand 'FOO'. Try XINFO HELP.
-        @differs redis-8.6 it tells of idempotent producers
+        @differs redis-8.6 it reports idempotent producers
         > XINFO STREAM s FULL COUNT 1
         ["length", 2, "radix-tree-keys", 1, "radix-tree-nodes", 2, "last-generated-id", "1-2", "max-deleted-entry-id", "0-0", "entries-added", 2, "recorded-first-entry-id", "1-1", "entries", [["1-1", ["a", "1"]]], "groups", []]
         > XGROUP CREATE s g 0
         +OK
-        @differs redis-8.6 it tells of idempotent producers
+        @differs redis-8.6 it reports idempotent producers
         > XINFO STREAM s FULL
         ["length", 2, "radix-tree-keys", 1, "radix-tree-nodes", 2, "last-generated-id", "1-2", "max-deleted-entry-id", "0-0", "entries-added", 2, "recorded-first-entry-id", "1-1", "entries", [["1-1", ["a", "1"]], ["1-2", ["a", "2"]]], "groups", [["name", "g", "last-delivered-id", "0-0", "entries-read", $-1, "lag", 2, "pel-count", 0, "pending", [], "consumers", []]]]
         @resp3
         > XINFO GROUPS s
         [{"name": "g", "consumers": 0, "pending": 0, "last-delivered-id": "0-0", "entries-read": _, "lag": 2}]
-        @differs redis-8.6 it tells of idempotent producers
+        @differs redis-8.6 it reports idempotent producers
         > XINFO STREAM s FULL COUNT 0
         {"length": 2, "radix-tree-keys": 1, "radix-tree-nodes": 2, "last-generated-id": "1-2", "max-deleted-entry-id": "0-0", "entries-added": 2, "recorded-first-entry-id": "1-1", "entries": [["1-1", ["a", "1"]], ["1-2", ["a", "2"]]], "groups": [{"name": "g", "last-delivered-id": "0-0", "entries-read": _, "lag": 2, "pel-count": 0, "pending": [], "consumers": []}]}
         > COPY s u

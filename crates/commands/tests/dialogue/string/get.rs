@@ -52,7 +52,7 @@ fn a_value_or_null() {
 }
 
 #[test]
-fn getdel_takes_the_key_away() {
+fn getdel_deletes_the_key() {
     check(expect![[r#"
         > GETDEL k
         $-1

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::check::check;
 
 #[test]
-fn without_options_it_is_get() {
+fn getex_without_options_is_get() {
     check(expect![[r#"
         > GETEX k
         $-1
@@ -91,7 +91,7 @@ fn a_time_in_the_past_deletes() {
 }
 
 #[test]
-fn bad_options() {
+fn invalid_options() {
     check(expect![[r#"
         > SET k v
         +OK

@@ -100,7 +100,7 @@ fn limits_of_integers() {
 }
 
 #[test]
-fn values_that_are_no_integers() {
+fn values_that_are_not_integers() {
     check(expect![[r#"
         > SET k "    11"
         +OK
@@ -216,7 +216,7 @@ fn floats() {
 }
 
 #[test]
-fn floats_that_are_none() {
+fn values_that_are_no_floats() {
     check(expect![[r#"
         > SET k abc
         +OK

@@ -44,7 +44,7 @@ fn the_subsequence_its_length_and_its_places() {
 }
 
 #[test]
-fn empty_ones_numbers_and_bytes() {
+fn empty_numeric_and_binary_values() {
     check(expect![[r#"
         > LCS a b
         ""
@@ -96,7 +96,7 @@ fn empty_ones_numbers_and_bytes() {
 }
 
 #[test]
-fn bad_requests() {
+fn invalid_requests() {
     check(expect![[r#"
         > MSET a ohmytext b mynewtext
         +OK

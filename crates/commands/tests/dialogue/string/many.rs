@@ -142,7 +142,7 @@ fn msetex() {
 }
 
 #[test]
-fn msetex_bad_requests() {
+fn msetex_invalid_requests() {
     check(expect![[r#"
         @valkey Redis has it since 8.4, with other errors
         > MSETEX 0 a 1

@@ -97,7 +97,7 @@ fn nx_and_xx() {
 }
 
 #[test]
-fn get_answers_the_old_value() {
+fn get_returns_the_old_value() {
     check(expect![[r#"
         > SET k v GET
         $-1
@@ -192,7 +192,7 @@ fn expiry() {
 }
 
 #[test]
-fn expiry_goes_over() {
+fn expired_strings_are_absent() {
     check(expect![[r#"
         > SET k v PX 30
         +OK
@@ -253,7 +253,7 @@ fn expiry_goes_over() {
 }
 
 #[test]
-fn bad_expiry() {
+fn invalid_expiry() {
     check(expect![[r#"
         > SET k v EX 0
         -ERR invalid expire time in 'set' command
@@ -345,7 +345,7 @@ fn a_past_time_is_kept_while_data_is_imported() {
 }
 
 #[test]
-fn bad_requests() {
+fn invalid_requests() {
     check(expect![[r#"
         > SET
         -ERR wrong number of arguments for 'set' command

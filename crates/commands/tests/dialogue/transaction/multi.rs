@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::check::check;
 
 #[test]
-fn runs_what_was_queued() {
+fn exec_runs_the_queued_commands() {
     check(expect![[r#"
         > EXEC
         -ERR EXEC without MULTI
@@ -157,7 +157,7 @@ fn keys_and_databases_inside() {
 }
 
 #[test]
-fn waits_for_nobody() {
+fn wait_in_a_transaction_replies_immediately() {
     check(expect![[r#"
         > MULTI
         +OK
@@ -171,7 +171,7 @@ fn waits_for_nobody() {
 }
 
 #[test]
-fn bad_arity() {
+fn wrong_argument_counts() {
     check(expect![[r#"
         > MULTI x
         -ERR wrong number of arguments for 'multi' command

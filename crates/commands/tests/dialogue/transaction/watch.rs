@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::check::check;
 
 #[test]
-fn a_change_makes_exec_do_nothing() {
+fn a_change_aborts_exec() {
     check(expect![[r#"
         > WATCH a
         +OK
@@ -68,7 +68,7 @@ fn a_change_makes_exec_do_nothing() {
 }
 
 #[test]
-fn unwatch_and_discard_forget() {
+fn unwatch_and_discard_clear_watches() {
     check(expect![[r#"
         > UNWATCH
         +OK

@@ -1,4 +1,4 @@
-//! The process: its clocks and secrets, its configuration, its end, and what `DEBUG` changes in it.
+//! The process: its clocks and secrets, its configuration, its end, and its changes by `DEBUG`.
 
 use std::time::Duration;
 

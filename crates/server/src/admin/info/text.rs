@@ -153,7 +153,7 @@ mod tests {
     fn shown(figure: impl Figure) -> String {
         let mut out = Vec::new();
         figure.write(&mut out);
-        String::from_utf8(out).expect("it is text")
+        String::from_utf8(out).expect("the output is UTF-8")
     }
 
     #[test]

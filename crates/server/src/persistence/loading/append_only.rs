@@ -163,7 +163,7 @@ impl Loading<'_> {
         let cutter = cutter.map_err(|error| fail(&format!("Can't start a thread: {error}")))?;
         let mut replay = shared.start_replay();
         while let Some(stretch) = queue.pop() {
-            replay.tell_time(clock::unix_millis());
+            replay.set_time(clock::unix_millis());
             for range in stretch.requests {
                 replay.run(&stretch.bytes[range]);
             }

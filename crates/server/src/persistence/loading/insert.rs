@@ -149,7 +149,7 @@ impl Inserter {
         let key = Key::with_hash(name, hash, place.db);
         let keyspace = &self.shared.keyspace;
         let context = DecodeContext {
-            home: AllocContext { heap: keyspace.heap(key.slot), hasher: keyspace.hasher() },
+            alloc: AllocContext { heap: keyspace.heap(key.slot), hasher: keyspace.hasher() },
             limits: self.limits,
             drop_fields_before: (!self.options.keeps_expired).then_some(self.latching.mode.now.0),
         };

@@ -80,11 +80,11 @@ fn load(shared: &'static Shared, reload: Reload) -> &'static [u8] {
 /// Saves the data to the dump file, after a save that is under way. Returns whether it succeeded.
 fn save(shared: &'static Shared) -> bool {
     loop {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         // The receiver is waiting.
-        let then = Box::new(move |is_saved| _ = tell.send(is_saved));
+        let then = Box::new(move |is_saved| _ = sender.send(is_saved));
         match shared.begin_save(SaveKind::Foreground, None, then) {
-            Ok(()) => return told.recv().unwrap_or(false),
+            Ok(()) => return receiver.recv().unwrap_or(false),
             Err(_) if shared.is_stopping() => return false,
             Err(_) => wait_a_moment(),
         }

@@ -134,7 +134,7 @@ impl<'a, F: DiskFile> Conversion<'a, F> {
             push(&mut self.out, &[b"SELECT", record.db.to_string().as_bytes()]);
         }
         let context = DecodeContext {
-            home: AllocContext { heap: &self.values.heap, hasher: &self.values.hasher },
+            alloc: AllocContext { heap: &self.values.heap, hasher: &self.values.hasher },
             limits: commands::value_limits(&self.values.config),
             drop_fields_before: None,
         };
@@ -186,12 +186,12 @@ impl<'a, F: DiskFile> Conversion<'a, F> {
     }
 
     fn write_hash(&mut self, key: &[u8], hash: &Hash) {
-        let home = AllocContext { heap: &self.values.heap, hasher: &self.values.hasher };
+        let alloc = AllocContext { heap: &self.values.heap, hasher: &self.values.hasher };
         let mut expiring = Vec::new();
         let mut request = Growing::new(&mut self.out, b"HSET", key, 2);
         let mut from = Some(0);
         while let Some(start) = from {
-            from = hash.scan_with_expiries(home, start, |field, value, expiry| {
+            from = hash.scan_with_expiries(alloc, start, |field, value, expiry| {
                 let (mut of_field, mut of_value) = (DecimalBuffer::new(), DecimalBuffer::new());
                 let (field, value) = (text(field, &mut of_field), text(value, &mut of_value));
                 let Some(at) = expiry else { return request.add([field, value]) };
@@ -204,12 +204,12 @@ impl<'a, F: DiskFile> Conversion<'a, F> {
     }
 
     fn write_dump(&mut self, key: &[u8], object: &Object) -> Result<(), ConvertError> {
-        let home = AllocContext { heap: &self.values.heap, hasher: &self.values.hasher };
+        let alloc = AllocContext { heap: &self.values.heap, hasher: &self.values.hasher };
         let (encoder, value) = (&mut self.values.encoder, ValueRef::Object(object));
         let mut payload = Vec::new();
         let encoded = encoder.type_byte(value).and_then(|byte| {
             payload.push(byte);
-            encoder.write_value(home, value, &mut payload)
+            encoder.write_value(alloc, value, &mut payload)
         });
         encoded.map_err(|_| io::Error::other("a value has no dump"))?;
         Payload::seal(Version::V11, &mut payload);

@@ -1,4 +1,4 @@
-//! The writer over a disk that fails: what it says to be durable is there after a crash.
+//! The writer over a disk that fails: data reported as durable exists after a crash.
 
 use std::io;
 use std::path::Path;
@@ -189,7 +189,7 @@ fn check_always(failing: Failing) -> u64 {
 }
 
 #[test]
-fn what_is_durable_survives_a_crash_whatever_fails() {
+fn durable_records_survive_crashes_and_failures() {
     let count = check_always(Failing::Nothing);
     assert!(count >= 2 * RECORD_COUNT, "{count}");
     for operation in 0..count {
@@ -198,7 +198,7 @@ fn what_is_durable_survives_a_crash_whatever_fails() {
 }
 
 #[test]
-fn writes_are_refused_while_the_disk_fails_and_nothing_is_lost() {
+fn writes_are_refused_while_the_disk_fails_without_loss() {
     let disk = CrashingDisk::new(3, Failing::Nothing);
     let shared = shared_with(Appendfsync::Everysec);
     let files = new_files(&disk);

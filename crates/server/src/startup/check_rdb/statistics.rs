@@ -98,7 +98,7 @@ pub(super) struct ReadKey<'a> {
 }
 
 impl Statistics {
-    pub(super) fn note(&mut self, read: &ReadKey<'_>, home: AllocContext<'_>) {
+    pub(super) fn note(&mut self, read: &ReadKey<'_>, alloc: AllocContext<'_>) {
         // A file may name any number: beyond those that servers have, keys are counted for the last one.
         const DB_COUNT_MAX: usize = 1 << 16;
         let db = usize::try_from(read.db).unwrap_or(usize::MAX).min(DB_COUNT_MAX - 1);
@@ -122,7 +122,7 @@ impl Statistics {
         of.volatile_count += u64::from(read.expiry.is_some());
         of.expired_count += u64::from(read.expiry == Some(true));
         of.key_size += read.key.len() as u64;
-        of.elements.note(read.value, home);
+        of.elements.note(read.value, alloc);
     }
 
     pub(super) fn write(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
@@ -174,7 +174,7 @@ impl OfType {
 }
 
 impl Elements {
-    fn note(&mut self, value: Option<&Value<'_>>, home: AllocContext<'_>) {
+    fn note(&mut self, value: Option<&Value<'_>>, alloc: AllocContext<'_>) {
         let sizes = &mut self.sizes;
         let mut count = 1;
         match value {
@@ -200,7 +200,7 @@ impl Elements {
                 count = hash.len() as u64;
                 let mut from = Some(0);
                 while let Some(start) = from {
-                    from = hash.scan_with_expiries(home, start, |field, value, _| {
+                    from = hash.scan_with_expiries(alloc, start, |field, value, _| {
                         sizes.add((field.len() + value.len()) as u64);
                     });
                 }
