@@ -124,7 +124,9 @@ impl LibrarySet {
     fn remove(&mut self, name: &[u8]) -> bool {
         let Ok(place) = self.find(name) else { return false };
         let library = self.libraries.remove(place);
-        library.functions.iter().for_each(|function| drop(self.functions.remove(&function.name)));
+        for function in &library.functions {
+            self.functions.remove(&function.name);
+        }
         true
     }
 
