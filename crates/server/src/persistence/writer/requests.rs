@@ -4,18 +4,18 @@
 //! Works on one record of the snapshot at a time, on a thread of its own, so it delays neither clients nor other snapshots.
 //! A stream with groups is restored from its dump: no sequence of requests creates its consumers with their times.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use collections::stream::{Stream, StreamId};
 use collections::{AllocContext, DecimalBuffer, Hash, Heap, Item, KeyHasher, Object, ValueRef};
 use config::Config;
-use persist::disk::system::SystemDisk;
 use persist::disk::{Disk, DiskFile};
 use persist::reading::timestamp_annotation;
 use rdb::{Cut, Cutter, DecodeContext, Encoder, Error, Event, Payload, Record, Value, Version, decode};
 use sync::atomic::{AtomicBool, Ordering};
+
+use crate::disk::{self, FileReader};
 
 /// Bytes that are read at a time, and after which is written.
 const PORTION_SIZE: usize = 256 << 10;
@@ -54,13 +54,13 @@ pub(super) fn convert(
     annotated_at: Option<i64>,
     is_cancelled: &AtomicBool,
 ) -> Result<(), ConvertError> {
-    let result = SystemDisk.create(target).map_err(ConvertError::from).and_then(|file| {
+    let result = disk::current().create(target).map_err(ConvertError::from).and_then(|file| {
         let mut conversion = Conversion::new(file, is_cancelled);
         conversion.out.extend(annotated_at.map(timestamp_annotation).unwrap_or_default());
-        conversion.run(File::open(snapshot)?)
+        conversion.run(FileReader::new(disk::current().open(snapshot)?))
     });
     // A file that stays is overwritten by the next conversion.
-    result.inspect_err(|_| _ = SystemDisk.remove(target))
+    result.inspect_err(|_| _ = disk::current().remove(target))
 }
 
 struct Conversion<'a, F> {
@@ -92,7 +92,7 @@ impl<'a, F: DiskFile> Conversion<'a, F> {
         Self { file, is_cancelled, out: Vec::new(), db: u64::MAX, values }
     }
 
-    fn run(mut self, mut snapshot: File) -> Result<(), ConvertError> {
+    fn run(mut self, mut snapshot: FileReader) -> Result<(), ConvertError> {
         let mut cutter = Cutter::new(false).taking_any_version();
         let mut buffer = Vec::new();
         let mut start = 0;
