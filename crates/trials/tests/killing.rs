@@ -230,7 +230,7 @@ fn kill(process: u32) {
 fn last_increment(server: &Server) -> PathBuf {
     let directory = server.data_dir().join("appendonlydir");
     let manifest = std::fs::read_to_string(directory.join("appendonly.aof.manifest")).unwrap();
-    let last = manifest.lines().filter(|line| line.ends_with("type i")).next_back().unwrap();
+    let last = manifest.lines().rfind(|line| line.ends_with("type i")).unwrap();
     directory.join(last.split(' ').nth(1).unwrap())
 }
 

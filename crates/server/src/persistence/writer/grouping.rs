@@ -55,9 +55,9 @@ where
     /// Waits until the log holds a group, if it holds anything.
     pub(super) fn gather(&mut self) {
         let began = Ticks::now();
-        let Some(reader) = &mut self.reader else { return };
+        let Some(reader) = self.reader.as_mut().filter(|_| !self.is_stopping) else { return };
         let mut size_before = 0;
-        while !self.is_stopping {
+        loop {
             let size = reader.complete_end().0 - reader.lsn().0;
             if size == size_before {
                 return;
