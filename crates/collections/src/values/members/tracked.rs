@@ -119,11 +119,7 @@ impl<K: Keyed> Drop for Many<K> {
             let Self { row, overflow, tracker } = self;
             tracker.detach(|| {
                 let row = std::mem::replace(row, LinearHashDirectory::new());
-                Box::new(Self {
-                    row,
-                    overflow: std::mem::replace(overflow, Table::new()),
-                    tracker: Tracker::default(),
-                })
+                Box::new(Self { row, overflow: std::mem::take(overflow), tracker: Tracker::default() })
             });
         }
     }
