@@ -105,9 +105,9 @@ pub fn serve_and_crash(seed: u64) {
     let server = start(&setting, address);
     let before = disk.operation_count();
     disk.set_failing(match setting.failing {
-        Failing::Nothing => Failing::Nothing,
         Failing::Only(nth) => Failing::Only(before + nth),
         Failing::From(first) => Failing::From(before + first),
+        other => other,
     });
     let scene = Arc::new(Scene {
         disk,
