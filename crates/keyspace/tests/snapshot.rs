@@ -27,9 +27,12 @@ const LIMITS: CollectionLimits = CollectionLimits { entry_count_max: 8, value_si
 /// Databases, keys and the contents of their entries that are visible to clients.
 type State = BTreeMap<(u16, Vec<u8>), String>;
 
-/// What was saved. A key that is saved twice is a fault.
+/// Contents of all saved entries, the faults found, and the key and contents of the collection that is being saved.
+type SavedContents = (State, Vec<String>, Option<(Vec<u8>, String)>);
+
+/// The saved entries. A key that is saved twice is a fault.
 #[derive(Clone, Default)]
-struct Saved(Arc<Mutex<(State, Vec<String>, Option<(Vec<u8>, String)>)>>);
+struct Saved(Arc<Mutex<SavedContents>>);
 
 impl Saved {
     fn add(&self, db: DbIndex, entry: Entry<'_>, alloc: AllocContext<'_>) {

@@ -5,7 +5,6 @@
 
 use super::linear_hash::LinearHashDirectory;
 use super::{Keyed, Many, Place, scan_position};
-use crate::values::table::Table;
 use crate::values::tracking::{PortionLimits, State, Tracker, Walkable};
 
 impl<K: Keyed> Many<K> {
