@@ -25,7 +25,7 @@ pub static ALL: &[Known] = &[
         meaning: "a message to a worker that has read its mailbox for the last time is lost",
         sign: "no reply arrived in time",
         fault: Fault::MailToClosedSeat,
-        seed_count_max: 150,
+        seed_count_max: 300,
         crashes: false,
     },
     Known {
