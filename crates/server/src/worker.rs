@@ -490,9 +490,16 @@ impl Worker {
         else {
             return;
         };
-        if self.executor.follow_users(&mut connection.session) {
-            self.close_now(token);
+        if !self.executor.follow_users(&mut connection.session) {
+            return;
         }
+        let holds_output = connection.is_waiting() || connection.holds_output() || connection.awaits_disk;
+        if holds_output || connection.receive_paused || connection.moving_to.is_some() {
+            return self.close_now(token);
+        }
+        // Messages that were published before the change are counted as received, so they are sent.
+        connection.closing = true;
+        self.flush(token);
     }
 
     fn take_config_over(&mut self) {

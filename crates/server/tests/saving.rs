@@ -380,7 +380,11 @@ fn a_failed_save_refuses_writes_until_one_succeeds() {
     assert_eq!(client.text(&["CONFIG", "SET", "save", "3600 1"]), "OK");
     client.text(&["SET", "key", "value"]);
     std::fs::remove_dir_all(&directory.0).unwrap();
+    // Only a failure in the background refuses writes.
     assert_eq!(client.text(&["SAVE"]), "ERR");
+    assert_eq!(server.info(&mut client, "rdb_last_bgsave_status"), "ok");
+    assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+    wait_until_saved(&server, &mut client);
     assert_eq!(server.info(&mut client, "rdb_last_bgsave_status"), "err");
     let refused = client.text(&["SET", "key", "other"]);
     assert!(refused.starts_with("MISCONF Valkey is configured to save RDB snapshots"), "{refused}");

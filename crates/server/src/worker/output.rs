@@ -156,7 +156,8 @@ impl Worker {
         tokens
     }
 
-    fn flush(&mut self, token: Token) {
+    /// Sends the output of a connection, and closes it after that if it is closing.
+    pub(super) fn flush(&mut self, token: Token) {
         let spare = self.output.spare_buffers.pop();
         let Some(connection) = self.connections.find_mut(token) else {
             self.output.spare_buffers.extend(spare);
