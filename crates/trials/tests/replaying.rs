@@ -58,7 +58,17 @@ fn play(server: &Server, mut random: Random) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the digest of the data once all expired keys are deleted: the digest includes those that are not.
 fn digest(connection: &mut Connection) -> Reply {
+    for db in 0..DB_COUNT {
+        connection.call(&["SELECT", &db.to_string()]).unwrap();
+        let mut count = |words: &[&str]| match connection.call(words).unwrap().reply {
+            Reply::Integer(count) => count,
+            Reply::List(_, keys) => keys.len() as i64,
+            other => panic!("{other:?}"),
+        };
+        while count(&["DBSIZE"]) != count(&["KEYS", "*"]) {}
+    }
     connection.call(&["DEBUG", "DIGEST"]).unwrap().reply
 }
 

@@ -115,9 +115,6 @@ impl Command {
         if self.flags.contains(Flags::READONLY) && all.contains(Categories::SCRIPTING) {
             all.remove(Categories::READ);
         }
-        if self.flags.contains(Flags::WRITE) && all.contains(Categories::SCRIPTING) {
-            all.remove(Categories::WRITE);
-        }
         if !all.contains(Categories::FAST) {
             all |= Categories::SLOW;
         }
