@@ -194,7 +194,7 @@ impl Loading<'_> {
             Ending::Stopped => Err(LoadFailed),
             Ending::Disk(error) => Err(self.unreadable(&error)),
             Ending::UnknownCommand(command) => {
-                Err(fail(&format!("Unknown command '{command}' reading the append only file {name}")))
+                Err(fail(&format!("Error reading the append only file {name}: unknown command '{command}'")))
             }
             Ending::Complete if !reader.in_transaction() => Ok(()),
             Ending::Complete | Ending::Truncated => {
