@@ -390,7 +390,7 @@ impl Executor {
             }
             let size = plan.requests.size();
             if !self.log_has_room(size)
-                && special_modes::may_change(connection, found)
+                && self.may_change(connection, found, args)
                 && let Some(step) = self.wait_for_log(connection, size)
             {
                 return step;
@@ -413,7 +413,7 @@ impl Executor {
                 return step;
             }
         } else if self.flags.load() != 0
-            && let Some(step) = self.attend_to_changes(connection, found)
+            && let Some(step) = self.attend_to_changes(connection, found, args)
         {
             return step;
         }

@@ -131,7 +131,7 @@ bitflags! {
 /// Commands queued by `MULTI`, already planned.
 #[derive(Default)]
 pub struct Queue {
-    /// DEL
+    /// The positions of the requests' parts.
     requests: Vec<Entry>,
     /// The arguments of all requests, in several buffers, so that a long queue is not copied repeatedly.
     chunks: Vec<ArgsBuf>,

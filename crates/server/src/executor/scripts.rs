@@ -1,5 +1,6 @@
 //! Requests that run a script: run again with other latches, continued after a pause, or without a connection.
 
+use commands::command::{Access, Flags};
 use commands::context::PlannedKey;
 use commands::host::Host;
 use commands::table::Found;
@@ -32,6 +33,14 @@ impl Executor {
         }
     }
 
+    /// The flags of a request: those of its command, or those that its script declares.
+    pub(super) fn flags_of(&self, found: Found, args: Args<'_>) -> Flags {
+        match found.command.access {
+            Access::Script { .. } => self.scripts.flags_of(found, args),
+            _ => found.command.flags,
+        }
+    }
+
     /// Refuses a request whose latch is held by a script that runs too long.
     pub(super) fn refuse_if_busy(
         &mut self,
@@ -60,7 +69,9 @@ impl Executor {
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Step {
-        if self.flags.is_set(GlobalFlags::ANY_PAUSE) && self.is_paused(connection, found, self.flags.load()) {
+        if self.flags.is_set(GlobalFlags::ANY_PAUSE)
+            && self.is_paused(connection, found, args, self.flags.load())
+        {
             return self.wait_for_end_of_pause(connection);
         }
         let current = CurrentRequest { found, args, keys, size: plan.requests.size() };

@@ -60,14 +60,14 @@ impl Executor {
             return Some(Step::Done);
         }
         if global_flags & GlobalFlags::APPEND_FAILED != 0
-            && (writes(connection, found) || found.command.name == "ping")
+            && (self.writes(connection, found, args) || found.command.name == "ping")
             && let Some(failure) = self.shared.persistence.append_only.failure()
         {
             let error = format!("MISCONF Errors writing to the AOF file: {failure}");
             self.reject(connection, found, &CommandError::owned(error));
             return Some(Step::Done);
         }
-        if global_flags & GlobalFlags::NO_REPLICAS != 0 && writes(connection, found) {
+        if global_flags & GlobalFlags::NO_REPLICAS != 0 && self.writes(connection, found, args) {
             self.reject(connection, found, &CommandError::NO_REPLICAS);
             return Some(Step::Done);
         }
@@ -75,19 +75,20 @@ impl Executor {
             return Some(Step::Done);
         }
         if global_flags & GlobalFlags::UNSAVED != 0
-            && (writes(connection, found) || NUMBERED[found.id.0 as usize].0 == "ping")
+            && (self.writes(connection, found, args) || NUMBERED[found.id.0 as usize].0 == "ping")
         {
             let text = CommandError::unsaved(self.settings.config.extended_redis_compatibility);
             self.reject(connection, found, &text);
             return Some(Step::Done);
         }
         if global_flags & GlobalFlags::SNAPSHOT_FULL != 0
-            && writes(connection, found)
+            && self.writes(connection, found, args)
             && self.changes_unsaved(found, keys)
         {
             return Some(self.wait_for_congestion(connection));
         }
-        if global_flags & GlobalFlags::ANY_PAUSE != 0 && self.is_paused(connection, found, global_flags) {
+        if global_flags & GlobalFlags::ANY_PAUSE != 0 && self.is_paused(connection, found, args, global_flags)
+        {
             return Some(self.wait_for_end_of_pause(connection));
         }
         if connection.session.in_multi() && !found.command.flags.contains(Flags::NO_QUEUE) {
@@ -197,14 +198,19 @@ impl Executor {
     /// Checks a request that waited for a latch: if a pause has begun meanwhile, it releases its latches
     /// and waits for the end of the pause. If a load has begun, it is refused.
     #[cold]
-    pub(super) fn attend_to_changes(&mut self, connection: &mut Connection, found: Found) -> Option<Step> {
+    pub(super) fn attend_to_changes(
+        &mut self,
+        connection: &mut Connection,
+        found: Found,
+        args: Args<'_>,
+    ) -> Option<Step> {
         if self.flags.is_set(GlobalFlags::LOADING) && self.refuses_while_loading(connection, found) {
             self.latching.release();
             connection.latches_for_writing = false;
             connection.tries = Tries::default();
             return Some(Step::Done);
         }
-        if !self.is_paused(connection, found, self.flags.load()) {
+        if !self.is_paused(connection, found, args, self.flags.load()) {
             return None;
         }
         self.latching.release();
@@ -212,19 +218,39 @@ impl Executor {
         Some(self.wait_for_end_of_pause(connection))
     }
 
-    pub(super) fn is_paused(&self, connection: &Connection, found: Found, global_flags: u32) -> bool {
+    pub(super) fn is_paused(
+        &self,
+        connection: &Connection,
+        found: Found,
+        args: Args<'_>,
+        global_flags: u32,
+    ) -> bool {
         if global_flags & GlobalFlags::ANY_PAUSE == 0 || Uptime::now() >= self.shared.modes.pause.until() {
             return false;
         }
         if global_flags & GlobalFlags::PAUSED != 0 {
             return !found.command.flags.contains(Flags::NO_PAUSE);
         }
-        let writes = |flags: Flags| flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE);
-        let queued = connection.session.multi.as_ref().is_some_and(|queue| {
-            found.command.access == Access::Queued
-                && queue.iter().any(|queued| writes(queued.found.command.flags))
-        });
-        writes(found.command.flags) || queued
+        self.may_change(connection, found, args)
+    }
+
+    /// Whether a request, or one of the transaction that it runs, writes.
+    fn writes(&self, connection: &Connection, found: Found, args: Args<'_>) -> bool {
+        self.has_any_flag(connection, found, args, Flags::WRITE)
+    }
+
+    /// Whether a request, or one of the transaction that it runs, may change data. Some reads do, as `PFCOUNT`.
+    pub(super) fn may_change(&self, connection: &Connection, found: Found, args: Args<'_>) -> bool {
+        self.has_any_flag(connection, found, args, Flags::WRITE | Flags::MAY_REPLICATE)
+    }
+
+    /// Whether a request, or one of the transaction that it runs, has one of the flags.
+    fn has_any_flag(&self, connection: &Connection, found: Found, args: Args<'_>, flags: Flags) -> bool {
+        let queue = connection.session.multi.as_ref().filter(|_| found.command.access == Access::Queued);
+        self.flags_of(found, args).intersects(flags)
+            || queue.is_some_and(|queue| {
+                queue.iter().any(|queued| self.flags_of(queued.found, queued.args).intersects(flags))
+            })
     }
 
     /// Counts the changes and the time of a part of a command.
@@ -408,22 +434,6 @@ pub(super) fn end_caching(connection: &mut Connection, found: Found) {
     {
         tracking.caching = false;
     }
-}
-
-/// Whether a command, or one of the transaction that it runs, writes.
-fn writes(connection: &Connection, found: Found) -> bool {
-    let queue = connection.session.multi.as_ref().filter(|_| found.command.access == Access::Queued);
-    let is_write = |flags: Flags| flags.contains(Flags::WRITE);
-    is_write(found.command.flags)
-        || queue.is_some_and(|queue| queue.iter().any(|queued| is_write(queued.found.command.flags)))
-}
-
-/// Whether a command, or one of the transaction that it runs, may change data. Some reads do, as `PFCOUNT`.
-pub(super) fn may_change(connection: &Connection, found: Found) -> bool {
-    let changes = |command: &Command| command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE);
-    let queue = connection.session.multi.as_ref().filter(|_| found.command.access == Access::Queued);
-    changes(found.command)
-        || queue.is_some_and(|queue| queue.iter().any(|queued| changes(queued.found.command)))
 }
 
 /// Whether a command may send messages or invalidations to other workers.

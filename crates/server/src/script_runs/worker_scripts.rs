@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use commands::command::Access;
+use commands::command::{Access, Flags};
 use commands::context::Ctx;
 use commands::error::CommandError;
 use commands::host::{Host, ScriptName, ScriptRequest};
@@ -126,6 +126,18 @@ impl WorkerScripts {
             // What only reads can be run again at any time.
             _ if mode == Mode::Read => ScriptPlan::Declared(mode),
             _ => ScriptPlan::WithToken,
+        }
+    }
+
+    /// The flags of a request that runs a script: those of its command, until the script declares whether it writes.
+    pub fn flags_of(&self, found: Found, args: Args<'_>) -> Flags {
+        let flags = found.command.flags;
+        match self.resolve(name_of(found, args)).map(|code| code.flags()) {
+            Ok(declared) if !declared.contains(ScriptFlags::WITHOUT_SHEBANG) => {
+                let writes = !declared.contains(ScriptFlags::NO_WRITES);
+                flags - Flags::MAY_REPLICATE | if writes { Flags::WRITE } else { Flags::empty() }
+            }
+            _ => flags,
         }
     }
 
