@@ -3,6 +3,7 @@
 
 mod collections;
 mod keys;
+mod scripts;
 mod sorted_sets;
 mod streams;
 mod strings;
@@ -125,7 +126,7 @@ impl Case {
 pub fn all() -> impl Iterator<Item = &'static Case> {
     [strings::CASES, collections::LISTS, collections::SETS, collections::HASHES, sorted_sets::CASES]
         .into_iter()
-        .chain([streams::CASES, keys::CASES])
+        .chain([streams::CASES, keys::CASES, scripts::CASES])
         .flatten()
 }
 

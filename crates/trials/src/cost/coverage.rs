@@ -13,7 +13,6 @@ const NOT_AUDITED: &[(&str, &str)] = &[
     ("auth", "one password"),
     ("cluster", "cluster nodes are not implemented yet"),
     ("commandlog", "its list has a maximum"),
-    ("function", "functions are not implemented yet"),
     ("latency", "its lists have a maximum"),
     ("migrate", "its cost is that of `DUMP`, `RESTORE` and the network"),
     ("module", "modules are not supported"),

@@ -7,6 +7,7 @@
 //! SET k x^N                                    one word of N bytes, `x` repeated; `?^N`: random bytes
 //! LTRIM k 10 -N/2                              numbers
 //! # #*8 #%10    ~ ~%100                        number of the repetition; random number; `~~` is a `~`
+//! EVAL return\s\(1\)  \n  \h                     `\s`, `\(`, `\)`, `\n`, `\h`: space, braces, end of line, `#`
 //! ```
 //! Invariant: the same line and size give the same bytes.
 
@@ -139,8 +140,14 @@ fn text_of(word: &str, size: usize) -> Vec<u8> {
     match word.rsplit_once('^').and_then(|(text, count)| Some((text, number(count, size)? as usize))) {
         Some(("?", len)) => (0..len).map(|place| random(place) as u8).collect(),
         Some((text, len)) => text.bytes().cycle().take(len).collect(),
-        None => word.as_bytes().to_vec(),
+        None => unescape(word).into_bytes(),
     }
+}
+
+/// Substitutes the characters that have a meaning in the syntax.
+fn unescape(word: &str) -> String {
+    let escapes = [(r"\s", " "), (r"\n", "\n"), (r"\(", "{"), (r"\)", "}"), (r"\h", "#")];
+    escapes.iter().fold(word.to_owned(), |word, (escape, text)| word.replace(escape, text))
 }
 
 /// Substitutes the number of a repetition in a word.
@@ -194,6 +201,7 @@ mod tests {
     #[test]
     fn texts_become_requests() {
         check("LTRIM k 10 -N/2", 8, Cut::Never, "*4 LTRIM k 10 -4");
+        check(r"EVAL \h!lua\sreturn\s\(1\) 0", 8, Cut::Never, "*3 EVAL #!lua return {1} 0");
         check("SET k ab^N", 5, Cut::Never, "*3 SET k ababa");
         check("2: SET k# #*8 ; PING", 5, Cut::Never, "*3 SET k0 0 *3 SET k1 8 *1 PING");
         check("2: MULTI | DEL k#", 5, Cut::Never, "*1 MULTI *2 DEL k0 *1 MULTI *2 DEL k1");
