@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod coroutine;
 pub mod fault;
+pub mod files;
 pub mod pages;
 pub mod process;
 pub mod threads;

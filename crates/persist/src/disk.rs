@@ -4,9 +4,11 @@
 //! Unsynced changes may survive a crash in part and in any order.
 
 pub mod crashing;
+pub(crate) mod released;
 pub mod system;
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 /// A file system.
@@ -71,6 +73,9 @@ pub trait DiskFile {
     /// # Errors
     /// Of the file system.
     fn sync(&mut self) -> io::Result<()>;
+
+    /// The bytes of this range, which are synced, will not be read soon: memory that caches them can be freed.
+    fn release_cached(&mut self, _: Range<u64>) {}
 
     /// Cuts the file at `size`.
     ///

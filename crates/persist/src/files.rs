@@ -5,10 +5,12 @@
 //! | - | `Closed` | [`AppendOnlyFiles::open`]: reads the manifest, moves an old single file into the directory |
 //! | `Closed` | `Appending` | [`AppendOnlyFiles::resume`]: continues the last increment, or creates one |
 //! | `Closed` | `Starting` | [`AppendOnlyFiles::start`]: a new history, not in effect before its base is complete |
+//! | `Closed` | `BaseOnly` | [`AppendOnlyFiles::start_base_only`]: the same, without an increment |
 //! | `Appending` | `Rewriting` | [`AppendOnlyFiles::begin_rewrite`]: a new increment from the cut on |
 //! | `Starting`, `Rewriting` | `Appending` | [`AppendOnlyFiles::finish_rewrite`] |
 //! | `Rewriting` | `Appending` | [`AppendOnlyFiles::abort_rewrite`]: both increments stay |
-//! | `Starting` | `Closed` | [`AppendOnlyFiles::abort_rewrite`] |
+//! | `BaseOnly` | `Closed` | [`AppendOnlyFiles::finish_rewrite`] |
+//! | `Starting`, `BaseOnly` | `Closed` | [`AppendOnlyFiles::abort_rewrite`] |
 //! | any | `Closed` | [`AppendOnlyFiles::close`] |
 //!
 //! A step takes effect when the manifest is renamed; the names of all files that it lists are durable
@@ -26,6 +28,7 @@
 //! [`AppendOnlyFiles::rollback`]; after a failed sync, before `rollback`: unsynced bytes are then not trusted, and
 //! the caller writes them again.
 
+use crate::disk::released::Released;
 use crate::disk::{Disk, DiskFile, read_small};
 use crate::manifest::{BaseFormat, Manifest, ManifestError};
 use std::ffi::OsStr;
@@ -73,7 +76,7 @@ pub struct AppendOnlyFiles<D: Disk> {
     layout: Layout,
     manifest: Manifest,
     state: State,
-    /// The increment that is appended to; `None` in `Closed`.
+    /// The increment that is appended to; `None` in `Closed` and `BaseOnly`.
     current: Option<Increment<D::File>>,
     /// The manifest was renamed, and its directory not synced since.
     directory_unsynced: bool,
@@ -85,6 +88,7 @@ pub struct AppendOnlyFiles<D: Disk> {
 enum State {
     Closed,
     Starting,
+    BaseOnly,
     Appending,
     Rewriting,
 }
@@ -95,6 +99,7 @@ struct Increment<F> {
     /// The size up to which all appends succeeded.
     size: u64,
     synced_size: u64,
+    released: Released,
     failed: Option<Failed>,
 }
 
@@ -204,7 +209,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
                 let size = file.size().and_then(|size| file.sync().map(|()| size));
                 let size = size.map_err(|error| doing("sync", &path, error))?;
                 self.sync_directory()?;
-                Increment { file, size, synced_size: size, failed: None }
+                Increment { file, size, synced_size: size, released: Released::from(size), failed: None }
             }
             None => self.add_increment()?,
         };
@@ -220,13 +225,29 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// Of the file system; then nothing has changed.
     pub fn start(&mut self) -> Result<(), FilesError> {
         assert_eq!(self.state, State::Closed, "already appending");
-        let parent = &self.layout.parent;
-        let directory = self.layout.directory_path();
-        self.disk.create_directory(&directory).map_err(|error| doing("create", &directory, error))?;
-        self.disk.sync_directory(parent).map_err(|error| doing("sync", parent, error))?;
+        self.create_directory()?;
         self.current = Some(self.create_increment(&self.layout.temporary(".incr"))?);
         self.state = State::Starting;
         Ok(())
+    }
+
+    /// Begins a new history of a base and no increment: nothing is appended. Not in effect before
+    /// [`Self::finish_rewrite`].
+    ///
+    /// # Errors
+    /// Of the file system; then nothing has changed.
+    pub fn start_base_only(&mut self) -> Result<(), FilesError> {
+        assert_eq!(self.state, State::Closed, "already appending");
+        self.create_directory()?;
+        self.state = State::BaseOnly;
+        Ok(())
+    }
+
+    fn create_directory(&self) -> Result<(), FilesError> {
+        let parent = &self.layout.parent;
+        let directory = self.layout.directory_path();
+        self.disk.create_directory(&directory).map_err(|error| doing("create", &directory, error))?;
+        self.disk.sync_directory(parent).map_err(|error| doing("sync", parent, error))
     }
 
     /// Appends whole records to the current increment.
@@ -370,14 +391,15 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// # Errors
     /// Of the file system; then the rewrite goes on. The base is lost: the caller writes another or aborts.
     pub fn finish_rewrite(&mut self, mut base: D::File, format: BaseFormat) -> Result<(), FilesError> {
-        assert!(matches!(self.state, State::Starting | State::Rewriting), "no rewrite to finish");
+        let is_under_way = matches!(self.state, State::Starting | State::BaseOnly | State::Rewriting);
+        assert!(is_under_way, "no rewrite to finish");
         let temporary = self.layout.path(&self.layout.temporary(".base"));
         base.sync().map_err(|error| doing("sync", &temporary, error))?;
         let mut manifest = self.manifest.clone();
         let base_name = manifest.replace_base(&self.layout.stem, format);
+        manifest.retire_increments(usize::from(self.state == State::Rewriting));
         if self.state == State::Starting {
             self.sync_current()?;
-            manifest.retire_increments(0);
             let name = manifest.push_increment(&self.layout.stem);
             let (from, to) = (self.layout.path(&self.layout.temporary(".incr")), self.layout.path(&name));
             match self.disk.rename(&from, &to) {
@@ -385,13 +407,11 @@ impl<D: Disk> AppendOnlyFiles<D> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound && self.disk.open(&to).is_ok() => {}
                 other => other.map_err(|error| doing("rename", &from, error))?,
             }
-        } else {
-            manifest.retire_increments(1);
         }
         let to = self.layout.path(&base_name);
         self.disk.rename(&temporary, &to).map_err(|error| doing("rename", &temporary, error))?;
         self.persist(manifest)?;
-        self.state = State::Appending;
+        self.state = if self.current.is_some() { State::Appending } else { State::Closed };
         Ok(())
     }
 
@@ -399,7 +419,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// [`Self::start`] the append-only files are as before it.
     pub fn abort_rewrite(&mut self) {
         match self.state {
-            State::Starting => self.close(),
+            State::Starting | State::BaseOnly => self.close(),
             State::Rewriting => self.state = State::Appending,
             State::Closed | State::Appending => {}
         }
@@ -437,7 +457,8 @@ impl<D: Disk> AppendOnlyFiles<D> {
     }
 
     fn create_increment(&self, name: &[u8]) -> Result<Increment<D::File>, FilesError> {
-        Ok(Increment { file: self.create_file(name)?, size: 0, synced_size: 0, failed: None })
+        let released = Released::default();
+        Ok(Increment { file: self.create_file(name)?, size: 0, synced_size: 0, released, failed: None })
     }
 
     fn create_file(&self, name: &[u8]) -> Result<D::File, FilesError> {
@@ -456,6 +477,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
                 return Err(FilesError::Disk { action: "sync the append-only file".to_owned(), source });
             }
             current.synced_size = current.size;
+            current.released.advance(&mut current.file, current.synced_size);
         }
         Ok(())
     }

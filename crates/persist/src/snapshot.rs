@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use rdb::Checksum;
 
+use crate::disk::released::Released;
 use crate::disk::{Disk, DiskFile};
 
 /// Bytes after which a file is synced while it is written, so that the last sync is short.
@@ -40,6 +41,7 @@ pub struct SnapshotFile<D: Disk> {
     syncs_early: bool,
     size: u64,
     synced_size: u64,
+    released: Released,
 }
 
 impl<D: Disk> SnapshotFile<D> {
@@ -57,6 +59,7 @@ impl<D: Disk> SnapshotFile<D> {
             syncs_early: options.syncs_early,
             size: 0,
             synced_size: 0,
+            released: Released::default(),
         })
     }
 
@@ -79,6 +82,7 @@ impl<D: Disk> SnapshotFile<D> {
         if self.syncs_early && self.size - self.synced_size >= SYNC_SIZE {
             self.file.sync()?;
             self.synced_size = self.size;
+            self.released.advance(&mut self.file, self.synced_size);
         }
         Ok(())
     }

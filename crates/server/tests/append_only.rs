@@ -115,6 +115,34 @@ fn the_append_only_file_is_switched_on_and_off() {
     assert_eq!(found, "1\n2\n3\n");
 }
 
+/// As in Valkey.
+#[test]
+fn a_rewrite_of_a_file_that_is_switched_off_writes_a_base_only() {
+    let directory = Directory::new("aof-base-only");
+    let dir = directory.path("");
+    let options = ["--dir", &dir, "--enable-debug-command", "yes"];
+    let server = Server::start(&options);
+    let mut client = server.client();
+    let files = || {
+        let entries = std::fs::read_dir(directory.path("appendonlydir")).unwrap();
+        let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    for (number, form) in [("1", "base.rdb"), ("2", "base.aof"), ("3", "base.rdb")] {
+        assert_eq!(client.text(&["SET", "key", number]), "OK");
+        let is_rdb = if form == "base.rdb" { "yes" } else { "no" };
+        assert_eq!(client.text(&["CONFIG", "SET", "aof-use-rdb-preamble", is_rdb]), "OK");
+        assert_eq!(client.text(&["BGREWRITEAOF"]), "Background append only file rewriting started");
+        wait_for(|| (server.info(&mut client, "aof_rewrites") == number).then_some(()));
+        wait_for(|| (server.info(&mut client, "aof_rewrite_in_progress") == "0").then_some(()));
+        let base = format!("appendonly.aof.{number}.{form}");
+        assert_eq!(files(), [base, "appendonly.aof.manifest".to_owned()]);
+    }
+    let (server, _) = restart(server, &[&options[..], &["--appendonly", "yes"]].concat());
+    assert_eq!(server.client().text(&["GET", "key"]), "3");
+}
+
 #[test]
 fn expiries_are_recorded_in_the_file() {
     let directory = Directory::new("aof-expiry");

@@ -31,3 +31,32 @@ pub(crate) fn write_header(out: &mut Vec<u8>, mark: u8, number: u64) {
         _ => integer::write_line(out, mark, number as i64),
     }
 }
+
+/// The position of the line that [`write_header`] writes, if it ends at `end`.
+#[inline]
+pub(crate) fn header_before(bytes: &[u8], end: usize, mark: u8, number: u64) -> Option<usize> {
+    match number {
+        0..10 => {
+            let start = end.checked_sub(4)?;
+            let line = [mark, b'0' + number as u8, b'\r', b'\n'];
+            (bytes.get(start..end)? == line).then_some(start)
+        }
+        10..100 => {
+            let start = end.checked_sub(5)?;
+            let line = [mark, b'0' + (number / 10) as u8, b'0' + (number % 10) as u8, b'\r', b'\n'];
+            (bytes.get(start..end)? == line).then_some(start)
+        }
+        _ => {
+            let digit_count = decimal_digit_count(number);
+            let start = end.checked_sub(digit_count + 3)?;
+            let line = bytes.get(start..end)?;
+            let mut rest = number;
+            let is_number = line[1..=digit_count].iter().rev().all(|digit| {
+                let expected = b'0' + (rest % 10) as u8;
+                rest /= 10;
+                *digit == expected
+            });
+            (line[0] == mark && is_number && line.ends_with(b"\r\n")).then_some(start)
+        }
+    }
+}

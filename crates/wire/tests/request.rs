@@ -31,11 +31,11 @@ impl Session {
                     let range = series.range_of(nth);
                     assert!(!range.is_empty() && range.end <= parsed.consumed);
                     assert_eq!(args.len(), series.argc());
-                    if !series.is_inline() {
-                        let mut rewritten = Vec::new();
-                        args.write_multibulk(&mut rewritten);
-                        assert_eq!(rewritten.len(), args.wire_size());
-                    }
+                    let mut rewritten = Vec::new();
+                    args.write_multibulk(&mut rewritten);
+                    assert_eq!(rewritten.len(), args.wire_size());
+                    let is_same = self.buffer[range].ends_with(&rewritten);
+                    assert_eq!(args.as_multibulk(), is_same.then_some(&rewritten[..]));
                 }
             }
             let owned = |args: Args<'_>| args.iter().map(<[u8]>::to_vec).collect();
@@ -50,6 +50,34 @@ impl Session {
             }
         }
     }
+}
+
+#[test]
+fn a_request_is_taken_as_it_was_received_if_its_form_is_canonical() {
+    let long = "v".repeat(1234);
+    let long = format!("*2\r\n$4\r\nECHO\r\n$1234\r\n{long}\r\n");
+    let cases: [(&str, bool); 8] = [
+        ("*1\r\n$4\r\nPING\r\n", true),
+        ("*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", true),
+        ("*2\r\n$4\r\nECHO\r\n$12\r\n12\r\n56789012\r\n", true),
+        (&long, true),
+        ("*02\r\n$4\r\nECHO\r\n$1\r\nx\r\n", false),
+        ("*2\r\n$4\r\nECHO\r\n$01\r\nx\r\n", false),
+        ("ECHO     x\r\n", false),
+        ("ECHO \"$1\r\nx\"\r\n", false),
+    ];
+    for (input, is_canonical) in cases {
+        let (mut parser, mut batch) = (Parser::new(), Batch::new());
+        let parsed = parser.parse(input.as_bytes(), &CLIENT, &mut batch, 1);
+        let Some(series) = batch.series().first() else {
+            assert!(parsed.error.is_some() && !is_canonical, "{input:?}");
+            continue;
+        };
+        let request = batch.args(series, 0, input.as_bytes()).as_multibulk();
+        assert_eq!(request, is_canonical.then_some(input.as_bytes()), "{input:?}");
+    }
+    let owned: wire::request::ArgsBuf = [&b"GET"[..], b"key"].into_iter().collect();
+    assert_eq!(owned.args().as_multibulk(), None);
 }
 
 fn parse(input: &[u8], limits: &RequestLimits) -> Outcome {

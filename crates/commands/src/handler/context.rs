@@ -442,7 +442,10 @@ impl Effects {
                 "{} records its effects",
                 command.name
             );
-            data.record_effect(db, args.iter());
+            match args.as_multibulk() {
+                Some(request) => data.record_encoded(db, request),
+                None => data.record_effect(db, args.iter()),
+            }
         }
         data.effects.end_command();
     }

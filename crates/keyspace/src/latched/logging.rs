@@ -2,7 +2,7 @@
 //! on the changes that its command has made or read.
 
 use base::limits::SLOT_COUNT;
-use base::{Lsn, Slot};
+use base::{DbIndex, Lsn, Slot};
 use sync::write_log::LogWriter;
 
 use super::Latched;
@@ -35,6 +35,15 @@ impl Latched<'_> {
                 guards.iter().for_each(|(slot, _)| self.keyspace.changes.note(*slot, end))
             }
             Held::Nothing | Held::Read(..) => unreachable!("effects need a latch for writing"),
+        }
+    }
+
+    /// Appends a request in the format of the log at once. Its slot is held for writing.
+    #[inline]
+    pub(super) fn append_encoded(&mut self, slot: Slot, db: DbIndex, request: &[u8]) {
+        if let Some(end) = self.effects.append(db, request, self.log.writer.as_mut()) {
+            self.log.seen = self.log.seen.max(end);
+            self.keyspace.changes.note(slot, end);
         }
     }
 

@@ -230,6 +230,20 @@ impl<'k> Latched<'k> {
         }
     }
 
+    /// Records the only effect of the running command, a request in the format of the log, if the log is on.
+    #[inline]
+    pub fn record_encoded(&mut self, db: DbIndex, request: &[u8]) {
+        if !self.logs() {
+            return;
+        }
+        match self.slots.held {
+            held::Held::Write(slot, _) if self.effects.appends_at_once() => {
+                self.append_encoded(slot, db, request);
+            }
+            _ => self.effects.record_encoded(db, request),
+        }
+    }
+
     /// Records that a key was deleted below its command. `lazy`: its value may be freed in the background.
     #[inline]
     pub(crate) fn record_deletion(&mut self, key: Key<'_>, lazy: bool) {

@@ -115,6 +115,31 @@ impl EffectSink {
         self.unit_len += 1;
     }
 
+    /// Records a request in the format of the log.
+    pub(crate) fn record_encoded(&mut self, db: DbIndex, request: &[u8]) {
+        if !self.is_muted {
+            self.enter(db);
+            self.bytes.extend_from_slice(request);
+            self.unit_len += 1;
+        }
+    }
+
+    /// Whether the next effect can be appended to the log without being recorded first: nothing is before it, and it is a
+    /// unit of its own.
+    #[inline]
+    pub(crate) fn appends_at_once(&self) -> bool {
+        self.bytes.is_empty() && !self.is_transaction && !self.is_muted
+    }
+
+    /// Appends a unit of one request in the format of the log, instead of recording it. As [`Self::drain`].
+    #[inline]
+    pub(crate) fn append(&mut self, db: DbIndex, request: &[u8], log: Option<&mut LogWriter>) -> Option<Lsn> {
+        debug_assert!(self.appends_at_once());
+        let select = self.select.of(db);
+        let record = Record { database: Some(db), leaves: Some(db), select, parts: &[request] };
+        log?.append(&record).map(|appended| appended.end)
+    }
+
     /// Selects the database of the next effect.
     fn enter(&mut self, db: DbIndex) {
         let first = match self.databases {

@@ -3,6 +3,7 @@
 use super::{Disk, DiskFile};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -65,6 +66,10 @@ impl DiskFile for SystemFile {
         self.0.sync_data()
     }
 
+    fn release_cached(&mut self, range: Range<u64>) {
+        os::files::drop_cached(&self.0, range);
+    }
+
     fn truncate(&mut self, size: u64) -> io::Result<()> {
         self.0.set_len(size)
     }
@@ -93,6 +98,7 @@ mod tests {
         file.truncate(4).unwrap();
         file.append(b"x").unwrap();
         file.sync().unwrap();
+        file.release_cached(0..5);
         assert_eq!(super::super::read_small(&file).unwrap(), b"0123x");
         SystemDisk.rename(&first, &second).unwrap();
         SystemDisk.sync_directory(&directory).unwrap();

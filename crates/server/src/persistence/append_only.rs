@@ -13,6 +13,7 @@ use persist::files::{AppendOnlyFiles, FilesError, Layout};
 use persist::manifest::BaseFormat;
 use rdb::{Checksum, Version};
 use sync::atomic::Ordering;
+use sync::thread::JoinHandle;
 
 use super::all_latches::with_all_latches;
 use super::writer::Writer;
@@ -107,16 +108,26 @@ fn start_writer(shared: &'static Shared, files: AppendOnlyFiles<ServerDisk>) -> 
 /// # Errors
 /// Of the file system.
 pub fn switch_on(shared: &'static Shared, config: &Config) -> Result<(), AppendOnlyError> {
-    // A thread that was ordered to stop may still be synchronising.
-    end(shared);
-    let append_only = &shared.persistence.append_only;
-    append_only.clear_orders();
-    let mut files = open(config)?;
+    let mut files = open_again(shared, config)?;
     files.start()?;
+    keep_rewriting(shared, || Writer::start(shared, files, None))
+}
+
+/// Opens the files after those of a thread that was ordered to stop, which may still be synchronising.
+fn open_again(shared: &Shared, config: &Config) -> Result<AppendOnlyFiles<ServerDisk>, FilesError> {
+    end(shared);
+    shared.persistence.append_only.clear_orders();
+    open(config)
+}
+
+/// Starts a thread that begins with a snapshot.
+fn keep_rewriting(
+    shared: &'static Shared,
+    start: impl FnOnce() -> io::Result<JoinHandle<()>>,
+) -> Result<(), AppendOnlyError> {
+    let append_only = &shared.persistence.append_only;
     append_only.figures.note_rewrite_ordered();
-    append_only.keep_thread(
-        Writer::start(shared, files, None).inspect_err(|_| append_only.figures.forget_rewrites_ordered())?,
-    );
+    append_only.keep_thread(start().inspect_err(|_| append_only.figures.forget_rewrites_ordered())?);
     Ok(())
 }
 
@@ -148,12 +159,11 @@ pub fn request_rewrite(shared: &'static Shared, is_queued: bool) -> Result<&'sta
     })
 }
 
-/// Writes the append-only file once, although it is switched off.
+/// Writes the base of an append-only file that is switched off. As in Redis there is no increment behind it.
 fn write_once(shared: &'static Shared) -> Result<(), AppendOnlyError> {
-    switch_on(shared, &shared.config.load())?;
-    // Carried out once the file is complete.
-    shared.persistence.append_only.order(Order::StopAfterRewrite);
-    Ok(())
+    let mut files = open_again(shared, &shared.config.load())?;
+    files.start_base_only()?;
+    keep_rewriting(shared, || Writer::start_base_only(shared, files))
 }
 
 /// Switches the append-only file off. The log up to now is written and synchronised soon.

@@ -35,10 +35,11 @@ use persist::disk::Disk;
 use persist::files::{AppendOnlyFiles, FilesError};
 use persist::reading::timestamp_annotation;
 use sync::atomic::Ordering;
+use sync::thread::JoinHandle;
 use sync::write_log::LogReader;
 
 use crate::shared::Shared;
-use crate::shared::persistence::{Figures, Order};
+use crate::shared::persistence::{Figures, Order, sync_event};
 use grouping::Grouping;
 use rewriting::Rewriting;
 
@@ -47,9 +48,6 @@ const WRITE_SIZE_MAX: usize = 1 << 20;
 
 /// The interval of synchronisations with `everysec`, in milliseconds.
 const SYNC_INTERVAL_MS: i64 = 1000;
-
-/// How long a sync may take before it counts as delayed, in nanoseconds.
-const SYNC_NS_MAX: u64 = if cfg!(test) { 1_000_000 } else { 2_000_000_000 };
 
 /// The interval of attempts to recover from a failure, in milliseconds.
 const RETRY_INTERVAL_MS: i64 = if cfg!(test) { 1 } else { 1000 };
@@ -101,13 +99,34 @@ where
         shared: &'static Shared,
         files: AppendOnlyFiles<D>,
         reader: Option<LogReader>,
-    ) -> std::io::Result<sync::thread::JoinHandle<()>> {
+    ) -> std::io::Result<JoinHandle<()>> {
+        let rewriting = Rewriting::new(reader.is_none());
+        Self::start_with(shared, files, reader, rewriting)
+    }
+
+    /// Starts the thread to take a snapshot that becomes the base, and to end: see [`AppendOnlyFiles::start_base_only`].
+    ///
+    /// # Errors
+    /// The operating system can't start a thread.
+    pub fn start_base_only(
+        shared: &'static Shared,
+        files: AppendOnlyFiles<D>,
+    ) -> std::io::Result<JoinHandle<()>> {
+        Self::start_with(shared, files, None, Rewriting::base_only())
+    }
+
+    fn start_with(
+        shared: &'static Shared,
+        files: AppendOnlyFiles<D>,
+        reader: Option<LogReader>,
+        rewriting: Rewriting,
+    ) -> std::io::Result<JoinHandle<()>> {
         let generation = shared.config.generation();
         let size = files.total_size();
         let mut writer = Self {
             shared,
             files,
-            rewriting: Rewriting::new(reader.is_none()),
+            rewriting,
             grouping: Grouping::default(),
             reader,
             config: shared.config.load_full(),
@@ -231,7 +250,7 @@ where
         self.note_latency(started, "aof-write");
         if is_always {
             let before_sync = Ticks::now();
-            self.sync_now("aof-fsync-always")?;
+            self.sync_now(sync_event(Appendfsync::Always))?;
             self.grouping.note(size as u64, Ticks::now().ns_since(before_sync));
         }
         if let Some(reader) = &mut self.reader {
@@ -265,7 +284,7 @@ where
             return Ok(());
         }
         self.synced_at = Uptime::now();
-        self.sync_now("aof-fsync-everysec")?;
+        self.sync_now(sync_event(Appendfsync::Everysec))?;
         self.note_durable();
         Ok(())
     }
@@ -297,23 +316,20 @@ where
 
     fn sync_now(&mut self, event: &'static str) -> Result<(), Failed> {
         let started = Ticks::now();
-        self.files.sync().map_err(Failed::Sync)?;
-        if Ticks::now().ns_since(started) > SYNC_NS_MAX {
-            self.figures().delayed_syncs.fetch_add(1, Ordering::Relaxed);
-            log::warn!(
-                "Asynchronous AOF fsync is taking too long (disk is busy?). Clients wait only if the write log is full."
-            );
+        let watch = &self.figures().syncing;
+        watch.begin(started.uptime());
+        let result = self.files.sync();
+        if let Some(delay_ms) = watch.end(Uptime::now()) {
+            self.shared.report_delayed_sync(delay_ms);
         }
+        result.map_err(Failed::Sync)?;
         self.note_latency(started, event);
         Ok(())
     }
 
     fn note_latency(&self, started: Ticks, event: &'static str) {
-        let threshold = self.config.latency_monitor_threshold;
         let ms = Ticks::now().ns_since(started) / 1_000_000;
-        if threshold > 0 && ms >= threshold {
-            self.shared.monitoring.latency.add(event, (clock::unix_millis() / 1000) as u32, ms);
-        }
+        self.shared.note_latency(self.config.latency_monitor_threshold, event, ms);
     }
 
     /// Records a failure: from now on commands that change data are refused. Only the first one of several is logged.

@@ -1,13 +1,16 @@
 //! Persistence as all threads see it: how far the write log is durable, the orders for the thread that writes the
 //! append-only file, and the state that `INFO` shows.
 
+mod sync_watch;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use base::Lsn;
 use base::limits::THREAD_COUNT_MAX;
-use config::Config;
+use config::{Appendfsync, Config};
+use os::clock::{self, Uptime};
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use sync::thread::JoinHandle;
 use sync::write_log::{LogReader, LogWake, WriteLog};
@@ -17,6 +20,7 @@ use super::Shared;
 use super::modes::GlobalFlags;
 use crate::connection::Token;
 use crate::mail::{Mail, Workers};
+use sync_watch::SyncWatch;
 
 /// The state of persistence.
 pub struct Persistence {
@@ -52,8 +56,6 @@ pub enum Order {
     Attached(u64, LogReader),
     /// The snapshot with this number is complete and becomes the base, or the reason why there is none.
     BaseWritten(u64, Result<(), String>),
-    /// End after the rewrite that is under way or wanted.
-    StopAfterRewrite,
     /// Write and synchronise everything, and end.
     Stop,
 }
@@ -73,7 +75,9 @@ pub struct Figures {
     pub write_delay_us: AtomicU64,
     /// Whether some bytes are written but not synchronised.
     pub is_unsynced: AtomicBool,
-    /// The number of synchronisations that took longer than two seconds.
+    /// The synchronisation under way.
+    pub syncing: SyncWatch,
+    /// The number of synchronisations that took longer than two seconds, including one that still hangs.
     pub delayed_syncs: AtomicU64,
     /// Whether a rewrite waits for another snapshot to end.
     pub is_rewrite_scheduled: AtomicBool,
@@ -126,6 +130,15 @@ impl Figures {
     #[must_use]
     pub fn is_rewrite_ordered(&self) -> bool {
         self.rewrites_taken.load(Ordering::Relaxed) < self.rewrites_ordered.load(Ordering::Relaxed)
+    }
+}
+
+/// The latency monitor's event for synchronisations with this policy.
+#[must_use]
+pub fn sync_event(policy: Appendfsync) -> &'static str {
+    match policy {
+        Appendfsync::Always => "aof-fsync-always",
+        Appendfsync::Everysec | Appendfsync::No => "aof-fsync-everysec",
     }
 }
 
@@ -254,6 +267,32 @@ impl Shared {
         let has_failed = failure.is_some();
         *self.persistence.append_only.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
         self.modes.flags.set(GlobalFlags::APPEND_FAILED, has_failed);
+    }
+
+    /// Reports the synchronisation under way if it takes too long. Called regularly.
+    pub fn check_sync(&self, now: Uptime) {
+        if let Some(delay_ms) = self.persistence.append_only.figures.syncing.take_delay(now) {
+            self.report_delayed_sync(delay_ms);
+        }
+    }
+
+    /// Counts and logs a synchronisation that takes too long.
+    pub fn report_delayed_sync(&self, delay_ms: i64) {
+        self.persistence.append_only.figures.delayed_syncs.fetch_add(1, Ordering::Relaxed);
+        log::warn!(
+            "Asynchronous AOF fsync is taking too long (disk is busy?). Clients wait only if the write log is full, \
+             or for replies with appendfsync always."
+        );
+        let config = self.config.load();
+        let event = sync_event(config.appendfsync);
+        self.note_latency(config.latency_monitor_threshold, event, u64::try_from(delay_ms).unwrap_or(0));
+    }
+
+    /// Adds a sample to the latency monitor, if it reaches the threshold.
+    pub fn note_latency(&self, threshold: u64, event: &'static str, ms: u64) {
+        if threshold > 0 && ms >= threshold {
+            self.monitoring.latency.add(event, (clock::unix_millis() / 1000) as u32, ms);
+        }
     }
 
     /// Advances the durable LSN, and makes the workers send the replies that waited for it.

@@ -100,6 +100,7 @@ impl Worker {
                 self.shared.save_if_due();
             }
             self.shared.sample(self.clock.uptime);
+            self.shared.check_sync(self.clock.uptime);
             self.shared.check_certificates(self.clock.uptime);
         }
         if self.shared.memory.is_over_limit.load(Ordering::Relaxed) {

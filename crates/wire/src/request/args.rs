@@ -98,6 +98,26 @@ impl<'a> Args<'a> {
         header_size(self.spans.len()) + arguments
     }
 
+    /// The request as it was received, if that is exactly what [`Self::write_multibulk`] writes. `None` for an inline
+    /// request, leading zeros in a length, or arguments that were not received. O(number of arguments).
+    #[must_use]
+    #[inline]
+    pub fn as_multibulk(self) -> Option<&'a [u8]> {
+        let last = self.spans.last()?;
+        let end = last.start as usize + last.len as usize + 2;
+        // From the last argument to the first: the end of its line, then the header before it.
+        let mut at = end;
+        for span in self.spans.iter().rev() {
+            let (start, len) = (span.start as usize, span.len as usize);
+            if at != start + len + 2 || self.bytes.get(at - 2..at)? != b"\r\n" {
+                return None;
+            }
+            at = number::header_before(self.bytes, start, b'$', len as u64)?;
+        }
+        let start = number::header_before(self.bytes, at, b'*', self.spans.len() as u64)?;
+        self.bytes.get(start..end)
+    }
+
     /// Appends these arguments as one multibulk request: [`Self::wire_size`] bytes.
     pub fn write_multibulk(self, out: &mut Vec<u8>) {
         out.reserve(self.wire_size());

@@ -64,12 +64,13 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
         ("slot_migration_fork_in_progress", &0),
     ]);
     if is_on {
+        let is_sync_pending = u8::from(aof.syncing.is_under_way() || aof.is_unsynced.load(Ordering::Relaxed));
         text.lines(&[
             ("aof_current_size", &of(&aof.size)),
             ("aof_base_size", &of(&aof.base_size)),
             ("aof_pending_rewrite", &0),
             ("aof_buffer_length", &unwritten),
-            ("aof_pending_bio_fsync", &u8::from(aof.is_unsynced.load(Ordering::Relaxed))),
+            ("aof_pending_bio_fsync", &is_sync_pending),
             ("aof_delayed_fsync", &of(&aof.delayed_syncs)),
         ]);
     }
