@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use crate::check;
 
-pub use crate::time_slice::lengthen_time_slice;
+pub use crate::time_slice::set_time_slice;
 
 /// Binds the calling thread to these processors. Fails if none of them is available.
 pub fn set_thread_affinity(cpus: &[usize]) -> io::Result<()> {

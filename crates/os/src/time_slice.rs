@@ -4,19 +4,19 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use crate::check;
 
-/// Requests a longer time slice for the calling thread. Its share of time is unchanged, but a woken thread may
-/// preempt it before the slice ends. No effect on kernels before 6.12.
-pub fn lengthen_time_slice() -> io::Result<()> {
-    /// Ordinary slices are about 3 ms.
-    const SLICE_NS: u64 = 20_000_000;
+/// Requests a time slice for the calling thread; ordinary ones are about 3 ms. Its share of time is unchanged. With a longer
+/// slice, other threads preempt it sooner, and it waits longer until it runs again; with a shorter slice it waits less. No
+/// effect on kernels before 6.12.
+pub fn set_time_slice(slice: Duration) -> io::Result<()> {
     let mut attributes = scheduling_attributes()?;
     if ![libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&(attributes.sched_policy as libc::c_int)) {
         return Ok(());
     }
-    attributes.sched_runtime = SLICE_NS;
+    attributes.sched_runtime = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
     // SAFETY: the attributes are alive, and have their size in them.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, SELF, &raw mut attributes, NO_FLAGS) };
     check(result as libc::c_int).map(drop)
@@ -40,17 +40,21 @@ fn scheduling_attributes() -> io::Result<libc::sched_attr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{lengthen_time_slice, scheduling_attributes};
+    use std::time::Duration;
+
+    use super::{scheduling_attributes, set_time_slice};
 
     #[test]
-    fn time_slices_are_longer_on_supporting_kernels() {
+    fn time_slices_are_set_on_supporting_kernels() {
         let worker = std::thread::spawn(|| {
             let before = scheduling_attributes().unwrap();
-            lengthen_time_slice().unwrap();
-            let after = scheduling_attributes().unwrap();
-            // Older kernels report no slice.
-            assert!(before.sched_runtime == 0 || after.sched_runtime > before.sched_runtime);
-            assert_eq!((after.sched_policy, after.sched_nice), (before.sched_policy, before.sched_nice));
+            for slice in [Duration::from_millis(20), Duration::from_micros(400)] {
+                set_time_slice(slice).unwrap();
+                let after = scheduling_attributes().unwrap();
+                // Older kernels report no slice.
+                assert!(before.sched_runtime == 0 || u128::from(after.sched_runtime) == slice.as_nanos());
+                assert_eq!((after.sched_policy, after.sched_nice), (before.sched_policy, before.sched_nice));
+            }
         });
         worker.join().unwrap();
     }

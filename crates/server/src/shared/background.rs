@@ -5,6 +5,7 @@
 //! them itself.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use sync::Mutex;
 use sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,9 @@ use sync::mpsc::{self, Sender};
 
 /// Bytes of evicted keys in the queue, beyond which no more of them are queued.
 const EVICTED_SIZE_MAX: u64 = 16 << 20;
+
+/// The time slice of the thread: workers preempt it.
+const TIME_SLICE: Duration = Duration::from_millis(20);
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -112,7 +116,7 @@ impl Background {
                 log::warn!("The background thread can't be bound to its CPUs: {error}");
             }
             // Otherwise a worker that wakes on this CPU may wait for the rest of its time slice: 3 ms.
-            if let Err(error) = os::threads::lengthen_time_slice() {
+            if let Err(error) = os::threads::set_time_slice(TIME_SLICE) {
                 log::debug!("The background thread has an ordinary time slice: {error}");
             }
             receiver.iter().for_each(|(key_count, work)| counts.run(key_count, work));

@@ -34,8 +34,11 @@ const WRITE_SIZE: usize = 256 << 10;
 /// Bytes of preserved entries from which they are written.
 const PRESERVED_SIZE: usize = 64 << 10;
 
-/// Nanoseconds of work after which a thread sleeps.
-const WORK_NS: u64 = 1_000_000;
+/// Nanoseconds of work after which a thread sleeps: a worker that wakes on the same CPU may wait so long.
+const WORK_NS: u64 = 400_000;
+
+/// The time slice of a thread: longer than its work, so that it seldom ends under a latch.
+const TIME_SLICE: Duration = Duration::from_micros(500);
 
 /// A complete snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -479,8 +482,9 @@ fn adapt_thread(cpus: &[usize]) {
     {
         log::warn!("A snapshot thread can't be bound to its CPUs: {error}");
     }
-    // Otherwise a worker that wakes on this CPU may wait for the rest of its time slice.
-    if let Err(error) = os::threads::lengthen_time_slice() {
+    // On a crowded machine, a walker that is preempted while it holds a latch runs again after one short slice of each other
+    // thread. With a longer slice it waited for several slices of all others, and clients of the slot with it.
+    if let Err(error) = os::threads::set_time_slice(TIME_SLICE) {
         log::debug!("A snapshot thread has an ordinary time slice: {error}");
     }
 }

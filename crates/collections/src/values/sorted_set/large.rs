@@ -119,6 +119,10 @@ impl Large {
 
     /// Removes `count` elements from rank `start` on.
     pub(super) fn remove_ranks(&mut self, alloc: AllocContext<'_>, start: usize, count: usize) {
+        let kept_len_max = if self.tracker.is_set() { KEPT_LEN_MAX.min(count) } else { 0 };
+        if self.len() - count <= kept_len_max {
+            return self.keep_ranks(alloc, start, count);
+        }
         let mut links = [Link::NONE; REMOVED_TOGETHER];
         let mut left = count;
         while left > 0 {
@@ -145,6 +149,28 @@ impl Large {
                 }
             }
         }
+    }
+
+    /// Removes `count` elements from rank `start` on by copying the others. A snapshot takes over the former contents, so
+    /// that nothing is preserved element by element.
+    fn keep_ranks(&mut self, alloc: AllocContext<'_>, start: usize, count: usize) {
+        let after = start + count;
+        let elements = self.elements(0, start).chain(self.elements(after, self.len() - after));
+        let mut kept = Self::of_ordered(alloc, elements);
+        kept.is_named_listpack = self.is_named_listpack;
+        *self = kept;
+    }
+
+    /// The elements from rank `start` on, `count` of them.
+    fn elements(&self, start: usize, count: usize) -> impl Iterator<Item = (&[u8], f64)> {
+        let mut cursor = (count > 0).then(|| self.cursor(start));
+        (0..count).map_while(move |_| {
+            let entry = cursor.as_ref()?.entry();
+            if !cursor.as_mut()?.step() {
+                cursor = None;
+            }
+            Some((entry.key(), score_of(entry)))
+        })
     }
 
     /// A set of distinct members given in order.
@@ -271,6 +297,9 @@ fn is_ahead(entry: Entry<'_>, last: Option<&(u64, Box<[u8]>)>) -> bool {
         own < *order || own == *order && entry.key() < &**member
     })
 }
+
+/// If a snapshot needs the elements and a removal leaves at most so many, these are copied.
+const KEPT_LEN_MAX: usize = if crate::IS_TINY { 30 } else { 16 << 10 };
 
 /// Number of elements removed from the tree before they are removed from the table: their cache misses
 /// overlap.
