@@ -99,8 +99,18 @@ struct Increment<F> {
     /// The size up to which all appends succeeded.
     size: u64,
     synced_size: u64,
+    /// Whether the file was cut since it was last synced.
+    is_cut: bool,
     released: Released,
     failed: Option<Failed>,
+}
+
+impl<F> Increment<F> {
+    /// A file whose `size` bytes are synced.
+    fn new(file: F, size: u64) -> Self {
+        let released = Released::from(size);
+        Self { file, size, synced_size: size, is_cut: false, released, failed: None }
+    }
 }
 
 /// The last failed operation, if no recovery has succeeded since.
@@ -209,7 +219,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
                 let size = file.size().and_then(|size| file.sync().map(|()| size));
                 let size = size.map_err(|error| doing("sync", &path, error))?;
                 self.sync_directory()?;
-                Increment { file, size, synced_size: size, released: Released::from(size), failed: None }
+                Increment::new(file, size)
             }
             None => self.add_increment()?,
         };
@@ -321,6 +331,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         }
         let failed = |source| FilesError::Disk { action: "truncate the append-only file".to_owned(), source };
         current.file.truncate(current.size).map_err(failed)?;
+        current.is_cut = true;
         current.failed = None;
         Ok(())
     }
@@ -457,8 +468,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     }
 
     fn create_increment(&self, name: &[u8]) -> Result<Increment<D::File>, FilesError> {
-        let released = Released::default();
-        Ok(Increment { file: self.create_file(name)?, size: 0, synced_size: 0, released, failed: None })
+        Ok(Increment::new(self.create_file(name)?, 0))
     }
 
     fn create_file(&self, name: &[u8]) -> Result<D::File, FilesError> {
@@ -471,12 +481,13 @@ impl<D: Disk> AppendOnlyFiles<D> {
         if current.failed.is_some() {
             return Err(FilesError::Failed);
         }
-        if current.synced_size < current.size {
+        if current.synced_size < current.size || current.is_cut {
             if let Err(source) = current.file.sync() {
                 current.failed = Some(Failed::Sync);
                 return Err(FilesError::Disk { action: "sync the append-only file".to_owned(), source });
             }
             current.synced_size = current.size;
+            current.is_cut = false;
             current.released.advance(&mut current.file, current.synced_size);
         }
         Ok(())

@@ -359,8 +359,20 @@ where
         if failure.has_lost {
             return self.begin_again();
         }
-        let result = self.files.undo_append().or_else(|_| self.files.rollback().map(|_| ()));
-        result.and_then(|()| self.files.sync()).is_ok()
+        let Ok(cut_off) = self.files.undo_append().map(|()| 0).or_else(|_| self.files.rollback()) else {
+            return false;
+        };
+        let (size, synced_size) = self.files.current_size();
+        let result = self.files.sync();
+        if self.config.appendfsync != Appendfsync::Always
+            && (cut_off > 0 || result.is_err() && size > synced_size)
+            && let Some(failure) = &mut self.failure
+        {
+            // The log no longer has these bytes.
+            failure.has_lost = true;
+            return false;
+        }
+        result.is_ok()
     }
 
     /// Ends a failure after a successful write: commands that change data are accepted again.
