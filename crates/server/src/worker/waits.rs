@@ -21,8 +21,9 @@ use sync::End;
 use wire::reply::ReplyBuffer;
 
 use super::Worker;
-use crate::connection::{Connection, Token, UnblockReply};
+use crate::connection::{Connection, Logged, Token, UnblockReply};
 use crate::executor::{DeferredServe, DeferredStep, TURNS_TIME_MAX};
+use crate::logging;
 use crate::mail::Mail;
 
 /// The waits of a worker's connections and deferred serves.
@@ -210,6 +211,8 @@ impl Worker {
         if connection.session.blocked.take_if(|blocked| waits(blocked)).is_none() {
             return;
         }
+        // The thread that replies may have logged, too.
+        connection.logged = logging::last_line().map(|line| Logged { line, until: None });
         if !std::mem::take(&mut connection.is_muted) {
             connection.out.extend_from_slice(reply);
         }
