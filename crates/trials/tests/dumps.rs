@@ -8,7 +8,7 @@ use std::io;
 
 use trials::connection::Connection;
 use trials::reply::Reply;
-use trials::server::{Program, Server, programs_or_skip};
+use trials::server::{Program, Server, peers_or_skip};
 
 /// A key and the requests that make it.
 struct Sample {
@@ -212,13 +212,7 @@ fn start(program: &Program) -> io::Result<(Server, Connection)> {
 
 #[test]
 fn values_round_trip_through_every_server() {
-    let programs = [
-        ("broadloom", Program::broadloom()),
-        ("valkey", Program::valkey()),
-        ("redis", Program::redis()),
-        ("redis-next", Program::newest_redis()),
-    ];
-    let Some([ours, peers @ ..]) = programs_or_skip(programs) else { return };
+    let Some((ours, peers)) = peers_or_skip() else { return };
     for peer in peers {
         let (_ours, mut here) = start(&ours).unwrap();
         let (peer_server, mut there) = start(&peer).unwrap();
@@ -245,13 +239,7 @@ fn values_round_trip_through_every_server() {
 
 #[test]
 fn values_of_every_server_are_read() {
-    let programs = [
-        ("broadloom", Program::broadloom()),
-        ("valkey", Program::valkey()),
-        ("redis", Program::redis()),
-        ("redis-next", Program::newest_redis()),
-    ];
-    let Some([ours, peers @ ..]) = programs_or_skip(programs) else { return };
+    let Some((ours, peers)) = peers_or_skip() else { return };
     let (_ours, mut here) = start(&ours).unwrap();
     for peer in peers {
         let (peer_server, mut there) = start(&peer).unwrap();
@@ -277,13 +265,7 @@ fn expect_ok(connection: &mut Connection, request: &[&[u8]]) {
 
 #[test]
 fn files_round_trip_through_every_server() {
-    let programs = [
-        ("broadloom", Program::broadloom()),
-        ("valkey", Program::valkey()),
-        ("redis", Program::redis()),
-        ("redis-next", Program::newest_redis()),
-    ];
-    let Some([ours, peers @ ..]) = programs_or_skip(programs) else { return };
+    let Some((ours, peers)) = peers_or_skip() else { return };
     for peer in peers {
         let (_ours, mut here) = start(&ours).unwrap();
         let (peer_server, mut there) = start(&peer).unwrap();
@@ -372,13 +354,7 @@ fn transfer_append_only(from: &mut Connection, to: &mut Connection, preamble: &[
 
 #[test]
 fn append_only_files_go_to_every_server_and_come_back() {
-    let programs = [
-        ("broadloom", Program::broadloom()),
-        ("valkey", Program::valkey()),
-        ("redis", Program::redis()),
-        ("redis-next", Program::newest_redis()),
-    ];
-    let Some([ours, peers @ ..]) = programs_or_skip(programs) else { return };
+    let Some((ours, peers)) = peers_or_skip() else { return };
     for peer in peers {
         for preamble in [&b"yes"[..], b"no"] {
             let (_ours, mut here) = start(&ours).unwrap();

@@ -305,6 +305,8 @@ impl Debugging for TestHost {
 
     fn delay_append_only(&self, _: u64) {}
 
+    fn change_replication_id(&self) {}
+
     fn log(&self, _: &str) {}
 
     fn crash(&self, _: commands::host::Crash) -> ! {
