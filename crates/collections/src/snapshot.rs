@@ -68,6 +68,7 @@ impl Table {
 
     /// Visits the entries of one bucket's worth of positions from `from` on (below 2^24, 0 to begin), with their
     /// positions, preserved or not. Returns the position to continue from; `None` at the end.
+    #[inline]
     pub(crate) fn visit_home<'a>(&'a self, from: u32, mut visit: impl FnMut(u32, Entry<'a>)) -> Option<u32> {
         if from >= Position::END || self.root.is_none() {
             return None;

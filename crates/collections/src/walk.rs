@@ -42,19 +42,9 @@ impl ExpiryWalk {
 impl Table {
     /// Visits the entries of one bucket's worth of positions from `from` on (below 2^24, 0 to begin). Returns
     /// the position to continue from, or `None` at the end.
+    #[inline]
     pub fn scan<'a>(&'a self, from: u32, mut visit: impl FnMut(Entry<'a>)) -> Option<u32> {
-        if from >= Position::END || self.root.is_none() {
-            return None;
-        }
-        let from = Position::new(from);
-        let segment = self.segment(from);
-        for place in segment.places_of_home(segment.reference.home(from)) {
-            if place.item.position >= from {
-                // SAFETY: (1) the segment is the table's.
-                visit(unsafe { self.entry_of(place.item) });
-            }
-        }
-        next_position(segment, from)
+        self.visit_home(from, |_, entry| visit(entry))
     }
 
     /// Iterates over the entries in storage order.

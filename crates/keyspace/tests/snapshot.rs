@@ -76,7 +76,9 @@ impl ElementSink for Elements {
         0
     }
 
-    fn settle(&mut self) {}
+    fn settle(&mut self, _kept_size: usize) {}
+
+    fn finish(&mut self) {}
 
     /// Called at the end: the caller adds the database.
     fn take(&mut self) -> Vec<u8> {

@@ -168,8 +168,9 @@ impl Encoder {
         }))
     }
 
-    /// Appends the beginning of a collection whose elements, of which the caller appends each once in any order
-    /// ([`Self::write_element`]), are the rest. `None` if it is written in another form: then nothing is appended.
+    /// Appends the beginning of a collection whose elements, of which the caller appends each once
+    /// ([`Self::write_element`]), are the rest but for the end ([`Self::write_end`]). The elements of lists and streams are to
+    /// be appended in order, in the parts of [`Element`]. `None` if it is written in another form: then nothing is appended.
     ///
     /// # Errors
     ///
@@ -183,10 +184,27 @@ impl Encoder {
             (Layout::PlainSet | Layout::PlainSortedSet, _) => Times::None,
             (Layout::HashListpack, _) => return Ok(None),
             (_, ValueRef::Object(Object::Hash(hash))) => self.times(hash),
+            (layout, ValueRef::Object(Object::List(list))) if list.is_quicklist() => {
+                let has_nodes = layout == Layout::ListOfListpacks;
+                write_len(if has_nodes { list.part_count() } else { list.len() } as u64, out);
+                return Ok(Some(ElementForm(Times::None)));
+            }
+            (_, ValueRef::Object(Object::Stream(stream))) => {
+                write_len(stream.node_count() as u64, out);
+                return Ok(Some(ElementForm(Times::None)));
+            }
             _ => return Ok(None),
         };
         self.begin(value, out)?;
         Ok(Some(ElementForm(times)))
+    }
+
+    /// Appends what follows the elements of a collection. It is that of the moment of [`Self::begin_elements`] if it is
+    /// called then.
+    pub fn write_end(&mut self, value: ValueRef<'_>, out: &mut Vec<u8>) {
+        if let ValueRef::Object(Object::Stream(stream)) = value {
+            self.stream_end(stream, out);
+        }
     }
 
     /// Appends an element of a collection.
@@ -208,6 +226,9 @@ impl Encoder {
                     out.extend(expiry.unwrap_or(-1).to_le_bytes());
                 }
             }
+            Element::Items(part) if self.version.number >= Version::V11.number => self.list_part(part, out),
+            Element::Items(part) => part.for_each(|item| small::write_item(item, packer.as_mut(), out)),
+            Element::Entries(part) => self.stream_node(part.entries(), part.len(), out),
         }
     }
 

@@ -99,6 +99,15 @@ impl Token {
     }
 }
 
+/// A line of the log that is to be written before the reply to the request that has logged it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// Its number.
+    pub line: u64,
+    /// Until when the reply waits, once it does.
+    pub until: Option<Uptime>,
+}
+
 /// A connection.
 pub struct Connection {
     /// Its token for other threads; changes with its worker.
@@ -119,8 +128,11 @@ pub struct Connection {
     pub is_quiet: bool,
     /// Replies that are not passed to the reactor yet.
     pub out: Vec<u8>,
-    /// Whether its output is held until the changes that it shows are durable.
+    /// Whether its output is held until the changes that it shows are durable, or the lines are written that its requests
+    /// have logged.
     pub awaits_disk: bool,
+    /// The last line that its requests have logged, unless it is known to be written.
+    pub logged: Option<Logged>,
     /// Shared reply buffers that belong between the bytes of `out`, in order.
     pub parts: ReplyParts,
     /// The size of buffer that its replies need.
@@ -245,6 +257,7 @@ impl Connection {
             subscribed_since: 0,
             overran: None,
             awaits_disk: false,
+            logged: None,
             turns: Turns::default(),
             at_eof: false,
             closing: false,

@@ -42,7 +42,8 @@ use sync::simulation::{self, Gap};
 use wire::request::{Args, Parser, Peer, RequestLimits};
 
 use self::plan::{Place, Refusal};
-use crate::connection::{Connection, ParkedCommand};
+use crate::connection::{Connection, Logged, ParkedCommand};
+use crate::logging;
 use crate::monitoring::command_log::Cost;
 use crate::monitoring::statistics::WorkerStatistics;
 use crate::pubsub::LocalSubscriptions;
@@ -204,6 +205,9 @@ impl Executor {
             let (parsed, ended) = self.process_batch(connection, &bytes[done..], planned.take(), host);
             done += parsed;
             connection.session.reply_lsn = connection.session.reply_lsn.max(self.latching.take_seen());
+            if let Some(line) = logging::take_last_line() {
+                connection.logged = Some(Logged { line, until: None });
+            }
             if let Some(ended) = ended {
                 return (done, ended);
             }

@@ -6,12 +6,16 @@
 //!
 //! A separate thread writes (`logging/queue.rs`). [`flush`] waits for it at the end of the process. While a
 //! fault is being reported, the reporting thread writes the queued lines.
+//!
+//! Clients that read the log after a reply find the lines that their request has logged: the worker keeps the reply
+//! until they are written, and serves other clients meanwhile ([`take_last_line`], [`request_wake`]).
 
 mod queue;
 pub mod stacks;
 mod syslog;
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -22,9 +26,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
+use base::Lsn;
+use base::limits::THREAD_COUNT_MAX;
 use chrono::{DateTime, Local};
 use config::{Config, LogFormat, LogLevel, LogTimestampFormat};
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use sync::DurableLsn;
 
 use self::queue::{Batch, Entry, Queue};
 use self::syslog::Syslog;
@@ -41,6 +48,10 @@ struct Logger {
     output: Output,
     form: ArcSwap<Form>,
     queue: Queue,
+    /// How many lines are written, and the workers that wait for more.
+    written: DurableLsn,
+    /// Wakes a worker.
+    wake: OnceLock<Box<dyn Fn(usize) + Send + Sync>>,
     /// Whether a thread writes the queue.
     has_writer: AtomicBool,
     /// Held while a line is written, so that lines are not mixed. `None`: the system log is not configured.
@@ -63,6 +74,11 @@ struct Form {
 }
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
+
+thread_local! {
+    /// The number of the last line of this thread that is queued and not returned by [`take_last_line`].
+    static LAST_LINE: Cell<u64> = const { Cell::new(0) };
+}
 
 /// Whether a fault is being reported: then a thread may have stopped for good with any lock held.
 static REPORTS_FAULT: AtomicBool = AtomicBool::new(false);
@@ -93,6 +109,8 @@ pub fn start(config: &Config) -> io::Result<()> {
         output,
         form: ArcSwap::new(Arc::new(Form::new(config))),
         queue: Queue::default(),
+        written: DurableLsn::new(Lsn(0), THREAD_COUNT_MAX),
+        wake: OnceLock::new(),
         has_writer: AtomicBool::new(false),
         turn: Mutex::new(syslog),
         is_stuck: AtomicBool::new(false),
@@ -135,6 +153,36 @@ pub fn write_raw(text: &str) {
     }
 }
 
+/// Sets the function that wakes a worker that has requested it. Called once.
+pub fn wake_with(wake: impl Fn(usize) + Send + Sync + 'static) {
+    if let Some(logger) = LOGGER.get() {
+        logger.wake.get_or_init(|| Box::new(wake));
+    }
+}
+
+/// The number of the last line that this thread has logged since the last call; `None` if there is none.
+#[inline]
+pub fn take_last_line() -> Option<u64> {
+    Some(LAST_LINE.replace(0)).filter(|line| *line > 0)
+}
+
+/// The number of the last line that any thread has logged.
+pub fn last_line() -> Option<u64> {
+    LOGGER.get().map(|logger| logger.queue.last())
+}
+
+/// Whether this line is written.
+pub fn is_written(line: u64) -> bool {
+    LOGGER.get().is_none_or(|logger| logger.written.end() >= Lsn(line))
+}
+
+/// Requests a wake-up of a worker when more lines are written. To be followed by [`is_written`].
+pub fn request_wake(worker: usize) {
+    if let Some(logger) = LOGGER.get() {
+        let _ = logger.written.request_wake(worker);
+    }
+}
+
 /// Waits until all log lines are written.
 pub fn flush() {
     if let Some(logger) = LOGGER.get() {
@@ -165,11 +213,11 @@ impl Logger {
             let turn = self.turn();
             let before = self.queue.take_within(TURN_TIME);
             self.write_batch(before, turn);
-            self.write_batch(Batch { entries: [entry].into(), dropped_count: 0 }, self.turn());
+            self.write_batch(Batch { entries: [entry].into(), ..Batch::default() }, self.turn());
         } else if self.has_writer.load(Ordering::Acquire) {
-            self.queue.push(entry);
+            LAST_LINE.set(self.queue.push(entry));
         } else {
-            self.write_batch(Batch { entries: [entry].into(), dropped_count: 0 }, self.turn());
+            self.write_batch(Batch { entries: [entry].into(), ..Batch::default() }, self.turn());
         }
     }
 
@@ -177,8 +225,14 @@ impl Logger {
     fn write_queued(&self) -> ! {
         loop {
             let batch = self.queue.take();
+            let last = batch.last;
             self.write_batch(batch, self.turn());
             self.queue.done();
+            self.written.advance(Lsn(last), |worker| {
+                if let Some(wake) = self.wake.get() {
+                    wake(worker);
+                }
+            });
         }
     }
 
@@ -356,7 +410,8 @@ mod tests {
         let form = ArcSwap::new(Arc::new(form));
         let (output, turn, is_stuck) = (Output::Standard(None), Mutex::new(None), AtomicBool::new(false));
         let (queue, has_writer) = (Queue::default(), AtomicBool::new(false));
-        let logger = Logger { output, form, queue, has_writer, turn, is_stuck };
+        let (written, wake) = (DurableLsn::new(Lsn(0), 1), OnceLock::new());
+        let logger = Logger { output, form, queue, written, wake, has_writer, turn, is_stuck };
         let stopped = logger.turn_within(Duration::ZERO);
         assert!(stopped.is_some());
         assert!(logger.turn_within(Duration::from_millis(1)).is_none());

@@ -68,7 +68,7 @@ pub enum Mail {
     Broadcast(Arc<Broadcast>),
     /// All connections must drop their caches.
     InvalidatedAll,
-    /// More of the write log is durable: replies that waited for it can be sent.
+    /// More of the write log is durable, or more lines of the log are written: replies that waited for it can be sent.
     Durable,
     /// Mail that was already handled.
     Nothing,

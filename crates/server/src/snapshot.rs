@@ -63,7 +63,6 @@ pub enum Target {
         kind: SaveKind,
     },
     /// The base of an append-only file, written at this path.
-    #[allow(dead_code, reason = "for the rewrite of the append-only file")]
     Base {
         /// The path of the file.
         path: PathBuf,

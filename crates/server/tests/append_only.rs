@@ -220,3 +220,19 @@ fn set_until_closed(client: &mut Client, number: usize, is_over: &AtomicBool) ->
     }
     acknowledged
 }
+
+#[test]
+fn the_wait_for_the_disk_includes_the_first_base() {
+    let directory = Directory::new("aof-first-base");
+    let options = ["--dir", &directory.path(""), "--enable-debug-command", "yes"];
+    let server = Server::start(&options);
+    let mut client = server.client();
+    client.text(&["DEBUG", "POPULATE", "500"]);
+    assert_eq!(client.text(&["CONFIG", "SET", "rdb-key-save-delay", "1000"]), "OK");
+    assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+    client.text(&["SET", "key", "value"]);
+    assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "1\n0");
+    assert_eq!(server.info(&mut client, "aof_rewrites"), "1");
+    let (server, digest) = restart(server, &[&options[..], &["--appendonly", "yes"]].concat());
+    assert_eq!(server.client().text(&["DEBUG", "DIGEST"]), digest);
+}

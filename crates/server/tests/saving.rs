@@ -2,18 +2,15 @@
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
+#[path = "support/dump.rs"]
+mod dump;
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use collections::stream::NodeLimits;
-use collections::{
-    AllocContext, CollectionLimits, DecimalBuffer, Heap, Item, KeyHasher, ListLimits, Object, SetLimits,
-    SortedSetLimits,
-};
-use rdb::{Cutter, DecodeContext, Event, Limits, Value};
+use dump::read_dump;
 use support::{Client, Server, wait_for};
 
 /// A directory that is removed at the end.
@@ -44,77 +41,6 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A file's strings and collections by database and key; a sorted set as its members and their scores, a set as its
-/// members.
-#[derive(Debug, Default, PartialEq)]
-struct Dump {
-    version: u16,
-    strings: BTreeMap<(u64, String), String>,
-    hashes: BTreeMap<(u64, String), BTreeMap<String, String>>,
-    volatile_count: usize,
-    properties: BTreeMap<String, String>,
-}
-
-fn read_dump(path: &Path) -> Dump {
-    let bytes = std::fs::read(path).expect("a dump");
-    let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-    let alloc = AllocContext { heap: &heap, hasher: &hasher };
-    let collection = CollectionLimits { entry_count_max: 128, value_size_max: 64 };
-    let limits = Limits {
-        list: ListLimits::of_directive(-2),
-        set: SetLimits { intset_len_max: 512, listpack_len_max: 128, listpack_value_size_max: 64 },
-        hash: collection,
-        sorted_set: SortedSetLimits { entry_count_max: 128, value_size_max: 64 },
-        stream: NodeLimits { entry_count_max: 100, size_max: 4096 },
-    };
-    let context = DecodeContext { alloc, limits, drop_fields_before: None };
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (mut cutter, mut rest, mut dump) = (Cutter::new(true), &bytes[..], Dump::default());
-    loop {
-        let cut = cutter.next(rest).expect("a valid file").expect("a complete file");
-        match cut.event {
-            Event::Header(version) => dump.version = version.number,
-            Event::Aux { name, value } => drop(dump.properties.insert(text(&name), text(&value))),
-            Event::End { is_checked } => {
-                assert!(is_checked);
-                return dump;
-            }
-            Event::Key(record) => {
-                let place = (record.db, text(&record.key));
-                dump.volatile_count += usize::from(record.expiry.is_some());
-                let value = rdb::decode(record.value_type, record.value, record.offset, context);
-                let is_new = match value.expect("a valid value") {
-                    Value::Bytes(bytes) => dump.strings.insert(place, text(&bytes)).is_none(),
-                    Value::Int(number) => dump.strings.insert(place, number.to_string()).is_none(),
-                    Value::Object(Object::Hash(hash)) => {
-                        let mut fields = BTreeMap::new();
-                        hash.visit(i64::MIN, |field, value| {
-                            let [field, value] =
-                                [field, value].map(|item| text(item.text(&mut DecimalBuffer::new())));
-                            fields.insert(field, value);
-                            true
-                        });
-                        dump.hashes.insert(place, fields).is_none()
-                    }
-                    Value::Object(Object::SortedSet(set)) => {
-                        let members = set.iter().map(|(member, score)| (text(member), score.to_string()));
-                        dump.hashes.insert(place, members.collect()).is_none()
-                    }
-                    Value::Object(Object::Set(set)) => {
-                        let shown = |item: Item<'_>| text(item.text(&mut DecimalBuffer::new()));
-                        let members = set.iter().map(|item| (shown(item), String::new()));
-                        dump.hashes.insert(place, members.collect()).is_none()
-                    }
-                    other => panic!("not made here: {other:?}"),
-                };
-                assert!(is_new, "a key occurs twice");
-            }
-            _ => {}
-        }
-        rest = &rest[cut.size..];
     }
 }
 
@@ -298,6 +224,89 @@ fn large_collections_are_saved_in_portions_as_they_were_at_the_cut() {
             left.extend(right);
             assert_eq!(left.len(), 2 * LARGE_LEN);
             seen.push(hash);
+        }
+        stops.store(true, Ordering::Relaxed);
+        seen.dedup();
+        assert!(seen.len() > 50, "{} different states", seen.len());
+    });
+}
+
+#[test]
+fn large_lists_and_streams_are_saved_in_portions_as_they_were_at_the_cut() {
+    let directory = Directory::new("ordered");
+    let (server, mut client) = start(&directory, &["--io-threads", "2", "--snapshot-threads", "2"]);
+    let item = |number: usize| format!("item:{number:05}");
+    for list in ["ring", "left", "right"] {
+        let offset = if list == "right" { LARGE_LEN } else { 0 };
+        fill(&mut client, &["RPUSH", list], |number| vec![item(number + offset)]);
+    }
+    for number in 0..LARGE_LEN {
+        client.text(&["XADD", "stream", "*", "number", &number.to_string()]);
+    }
+    client.text(&["SET", "added", &LARGE_LEN.to_string()]);
+    client.text(&["XGROUP", "CREATE", "stream", "group", "$"]);
+    let (stops, len) = (AtomicBool::new(false), LARGE_LEN.to_string());
+    std::thread::scope(|scope| {
+        for thread in 0..3_usize {
+            let (mut client, stops, len) = (server.client(), &stops, &len);
+            scope.spawn(move || {
+                let mut random = thread as u64 + 1;
+                let mut below = |bound: usize| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (random >> 33) as usize % bound
+                };
+                while !stops.load(Ordering::Relaxed) {
+                    let place = below(LARGE_LEN).to_string();
+                    let turned: &[&str] = match below(2) {
+                        0 => &["LMOVE", "ring", "ring", "LEFT", "RIGHT"],
+                        _ => &["LMOVE", "ring", "ring", "RIGHT", "LEFT"],
+                    };
+                    let moved = client.text(&["LINDEX", "left", &place]);
+                    let pivot = client.text(&["LINDEX", "right", &place]);
+                    let is_there = |reply: &str| reply.starts_with("item:");
+                    // Another thread may have moved it: each transaction is void then, as its first request finds nothing.
+                    if is_there(&moved) && is_there(&pivot) {
+                        let script = "if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 1 then \
+                                      if redis.call('LINSERT', KEYS[2], 'BEFORE', ARGV[2], ARGV[1]) < 0 then \
+                                      redis.call('RPUSH', KEYS[2], ARGV[1]) end end";
+                        client.text(&["EVAL", script, "2", "left", "right", &moved, &pivot]);
+                        client.text(&["EVAL", script, "2", "right", "left", &pivot, &moved]);
+                    }
+                    for request in [
+                        turned,
+                        &["LMOVE", "left", "right", "LEFT", "RIGHT"],
+                        &["LMOVE", "right", "left", "RIGHT", "LEFT"],
+                        &["MULTI"],
+                        &["INCR", "added"],
+                        &["XADD", "stream", "MAXLEN", len, "*", "thread", "again"],
+                        &["EXEC"],
+                    ] {
+                        client.text(request);
+                    }
+                }
+            });
+        }
+        let mut seen = Vec::new();
+        for _ in 0..100 {
+            assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+            wait_until_saved(&server, &mut client);
+            assert_eq!(server.info(&mut client, "rdb_last_bgsave_status"), "ok");
+            let mut dump = read_dump(&directory.dump());
+            let mut take = |key: &str| dump.lists.remove(&(0, key.to_owned())).expect("a collection");
+            let [mut ring, mut left, right, stream] = ["ring", "left", "right", "stream"].map(&mut take);
+            let first = ring.iter().position(|own| *own == item(0)).expect("it is there");
+            ring.rotate_left(first);
+            assert!(ring.iter().enumerate().all(|(number, own)| *own == item(number)));
+            left.extend(right);
+            left.sort();
+            assert_eq!(left.len(), 2 * LARGE_LEN);
+            assert!(left.iter().enumerate().all(|(number, own)| *own == item(number)));
+            assert_eq!(stream.len(), LARGE_LEN);
+            assert!(stream.is_sorted());
+            // The same instant for both.
+            let added = &dump.strings[&(0, "added".to_owned())];
+            assert_eq!(dump.entries_added["stream"].to_string(), *added);
+            seen.push(added.clone());
         }
         stops.store(true, Ordering::Relaxed);
         seen.dedup();

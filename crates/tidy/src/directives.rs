@@ -1,9 +1,11 @@
-//! Rules for directives: the code reads honoured ones, and does not read inert ones.
+//! Rules for directives: the code reads honoured ones, and does not read inert ones; `docs/configuration.md` names all.
 
 use crate::assert_tidy;
 use crate::tree::{SourceFile, read_all};
 
 const TABLE: &str = "crates/config/src/table.rs";
+
+const PAGE: &str = "docs/configuration.md";
 
 /// Honoured directives that only `crates/config` reads.
 const WITHIN_CONFIG: &[&str] = &["enable_protected_configs"];
@@ -20,6 +22,36 @@ const READ_THOUGH_INERT: &[(&str, &str)] = &[
 #[test]
 fn honoured_directives_are_acted_on_and_inert_ones_are_not() {
     assert_tidy(check(&read_all(), WITHIN_CONFIG, READ_THOUGH_INERT));
+}
+
+#[test]
+fn every_directive_is_documented() {
+    assert_tidy(check_page(&read_all()));
+}
+
+#[test]
+fn undocumented_directives_are_noticed() {
+    let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
+    let table = "    honoured {\n        one_two: u8 = 1, ANY;\n        one_three: u8 = 1, ANY;\n        four: u8 = 1, ANY;\n    }\n";
+    let page = file(PAGE, "`one-*`, fours, four");
+    assert_eq!(check_page(&[file(TABLE, table), page]), [format!("{PAGE}: `four` is not documented")]);
+}
+
+/// The page names each directive in backticks, itself or by a beginning and `*`.
+fn check_page(files: &[SourceFile]) -> Vec<String> {
+    let find = |path: &str| files.iter().find(|file| file.path == path);
+    let (Some(table), Some(page)) = (find(TABLE), find(PAGE)) else {
+        return vec![format!("{TABLE} or {PAGE}: missing")];
+    };
+    let words: Vec<&str> = page.text.split('`').skip(1).step_by(2).collect();
+    let is_named = |name: &str| {
+        words.iter().any(|word| match word.split_once('*') {
+            Some((beginning, "")) => name.starts_with(beginning),
+            _ => word.split(' ').next() == Some(name),
+        })
+    };
+    let names = fields(&table.text).into_iter().map(|(field, _)| field.replace('_', "-"));
+    names.filter(|name| !is_named(name)).map(|name| format!("{PAGE}: `{name}` is not documented")).collect()
 }
 
 #[test]

@@ -17,10 +17,8 @@ static LONG_FILES: &[(&str, &str)] = &[
 ];
 
 /// Test files that may sleep, and why there is no event to wait for.
-static SLEEPING_TESTS: &[(&str, &str)] = &[
-    ("crates/commands/tests/dialogue/peer.rs", "the clock of a real server cannot be set"),
-    ("crates/trials/tests/dumps.rs", "only INFO of a real server tells that a rewrite has ended"),
-];
+static SLEEPING_TESTS: &[(&str, &str)] =
+    &[("crates/commands/tests/dialogue/peer.rs", "the clock of a real server cannot be set")];
 
 /// Files of other crates than `UNSAFE_CRATES` that contain `unsafe`, and why.
 static UNSAFE_FILES: &[(&str, &str)] = &[(

@@ -89,6 +89,17 @@ pub fn programs_or_skip<const N: usize>(found: [(&str, Option<Program>); N]) -> 
     None
 }
 
+/// Returns our own server and every peer, or prints the reason to skip a test, as [`programs_or_skip`].
+pub fn peers_or_skip() -> Option<(Program, [Program; 3])> {
+    let [ours, peers @ ..] = programs_or_skip([
+        ("broadloom", Program::broadloom()),
+        ("valkey", Program::valkey()),
+        ("redis", Program::redis()),
+        ("redis-next", Program::newest_redis()),
+    ])?;
+    Some((ours, peers))
+}
+
 /// A running server. Dropping it kills the process and removes its data.
 pub struct Server {
     program: Program,

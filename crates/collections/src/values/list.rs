@@ -16,15 +16,19 @@
 
 mod limits;
 mod nodes;
+mod tracked;
 
 use crate::memory::prefetch;
 use crate::packed::{Item, Packed};
 use crate::values::collection::Collection;
 use crate::values::object::{Kind, Object};
+use crate::values::tracking::{Tracker, Walkable};
 
 pub use limits::ListLimits;
 use limits::{EMPTY_LISTPACK_SIZE, listpack_size};
 use nodes::Nodes;
+pub(crate) use tracked::ListOrder;
+pub use tracked::ListPart;
 
 /// A packed sequence of list elements: found by index, never by content.
 type Elements = Packed<1, false>;
@@ -312,9 +316,32 @@ impl List {
         Self { repr }
     }
 
+    /// Whether a snapshot writes it in portions.
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(&self.repr, Repr::Large(nodes) if nodes.is_large())
+    }
+
+    /// See [`Object::tracked`].
+    pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
+        match &self.repr {
+            Repr::Large(nodes) => Some(nodes.tracked()),
+            Repr::Small { .. } => None,
+        }
+    }
+
+    /// Number of [`ListPart`]s in which a snapshot writes it. `O(nodes)`.
+    #[must_use]
+    pub fn part_count(&self) -> usize {
+        match &self.repr {
+            Repr::Large(nodes) => nodes.part_count(),
+            Repr::Small { .. } => usize::from(self.len() > 0),
+        }
+    }
+
     /// Whether the encoding is `quicklist`.
     #[inline]
-    fn is_quicklist(&self) -> bool {
+    #[must_use]
+    pub fn is_quicklist(&self) -> bool {
         match &self.repr {
             Repr::Small { is_quicklist, .. } => *is_quicklist,
             Repr::Large(nodes) => nodes.is_quicklist,

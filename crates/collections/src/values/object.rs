@@ -185,15 +185,18 @@ impl Object {
         }
     }
 
-    /// Whether a snapshot writes it in portions ([`Tracking`]). Lists and streams are written in one piece, and so is
-    /// what clients see as `listpack` or `intset`.
+    /// Whether a snapshot writes it in portions ([`Tracking`]). What clients see as `listpack` or `intset` is written in one
+    /// piece.
     #[must_use]
     pub fn is_large(&self) -> bool {
         match self {
             Self::Set(set) => set.is_large(),
             Self::Hash(hash) => hash.is_large(),
             Self::SortedSet(set) => set.is_large(),
-            _ => false,
+            Self::List(list) => list.is_large(),
+            Self::Stream(stream) => stream.is_large(),
+            #[cfg(test)]
+            Self::Probe(_) => false,
         }
     }
 
@@ -203,7 +206,10 @@ impl Object {
             Self::Set(set) => set.tracked(),
             Self::Hash(hash) => hash.tracked(),
             Self::SortedSet(set) => set.tracked(),
-            _ => None,
+            Self::List(list) => list.tracked(),
+            Self::Stream(stream) => Some(stream.tracked()),
+            #[cfg(test)]
+            Self::Probe(_) => None,
         }
     }
 
@@ -213,14 +219,17 @@ impl Object {
         self.tracked()?.0.tracking()
     }
 
-    /// Number of elements of a set, hash or sorted set.
+    /// Number of elements.
     #[must_use]
     pub fn element_count(&self) -> usize {
         match self {
             Self::Set(set) => set.len(),
             Self::Hash(hash) => hash.len(),
             Self::SortedSet(set) => set.len(),
-            _ => 0,
+            Self::List(list) => list.len(),
+            Self::Stream(stream) => stream.len() as usize,
+            #[cfg(test)]
+            Self::Probe(_) => 0,
         }
     }
 

@@ -12,6 +12,11 @@
 //! | leaves of a set or hash | bits of the hash, as for `SCAN` | ascending positions |
 //! | their table of long and volatile members | position in the table | ascending positions |
 //! | sorted set | position in the table | descending scores: servers load these fastest |
+//! | list (`list/tracked.rs`) | number of the node at the cut | as in the list |
+//! | stream (`stream/tracked.rs`) | first id of the node | ascending ids |
+//!
+//! The elements of lists and streams are written in order. So what changes preserve of them stays in the [`State`] until the
+//! walk arrives.
 //!
 //! A tracked collection that is dropped, wherever that happens, moves its contents into its [`Tracking`] instead of
 //! freeing them: the walk goes on there. So deletion, replacement and conversion need no further care. A collection
@@ -33,7 +38,9 @@ use sync::{Mutex, MutexGuard};
 use crate::hasher::KeyHasher;
 use crate::packed::Item;
 use crate::values::entry::Entry;
+use crate::values::list::{ListOrder, ListPart};
 use crate::values::object::Object;
+use crate::values::stream::{StreamOrder, StreamPart};
 use crate::values::table::Table;
 pub(crate) use grains::Grains;
 
@@ -52,8 +59,8 @@ pub(crate) fn is_large(len: usize, size: impl FnOnce() -> usize) -> bool {
     len >= LARGE_LEN_MIN || len >= SIZED_LEN_MIN && size() >= LARGE_SIZE_MIN
 }
 
-/// An element of a collection.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// An element of a collection, or several at once.
+#[derive(Clone, Copy, Debug)]
 pub enum Element<'a> {
     /// A member of a set.
     Member(&'a [u8]),
@@ -61,9 +68,26 @@ pub enum Element<'a> {
     Scored(&'a [u8], f64),
     /// A field of a hash, its value, and when it expires.
     Field(Item<'a>, Item<'a>, Option<i64>),
+    /// Elements of a list, in their order.
+    Items(ListPart<'a>),
+    /// Entries of a stream, in their order.
+    Entries(StreamPart<'a>),
 }
 
-/// Receives the elements that a tracked collection had at the cut, in any order.
+impl Element<'_> {
+    /// Number of elements.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Items(part) => part.len(),
+            Self::Entries(part) => part.len(),
+            Self::Member(_) | Self::Scored(..) | Self::Field(..) => 1,
+        }
+    }
+}
+
+/// Receives the elements that a tracked collection had at the cut: those of lists and streams in order, others in any.
 pub trait ElementSink: Send {
     /// Takes an element.
     fn add(&mut self, element: Element<'_>);
@@ -74,8 +98,12 @@ pub trait ElementSink: Send {
     /// Bytes that were added and not taken.
     fn size(&self) -> usize;
 
-    /// Runs after a change has added elements, and after each portion of the walk.
-    fn settle(&mut self);
+    /// Runs after a change has preserved elements, and after each portion of the walk. `kept_size`: bytes of the elements
+    /// that are preserved and not added yet.
+    fn settle(&mut self, kept_size: usize);
+
+    /// Runs after the last element was added.
+    fn finish(&mut self);
 
     /// Takes out the bytes that were added.
     fn take(&mut self) -> Vec<u8>;
@@ -107,6 +135,10 @@ pub(crate) struct State {
     pub(crate) table: Grains,
     /// Of a sorted set: the order and the member of the last element that the walk has visited.
     pub(crate) last: Option<(u64, Box<[u8]>)>,
+    /// Of a list.
+    pub(crate) list: ListOrder,
+    /// Of a stream.
+    pub(crate) stream: StreamOrder,
     /// Elements that this portion has visited.
     visited_len: usize,
     is_over: bool,
@@ -116,6 +148,9 @@ pub(crate) struct State {
 
 /// The parts of a collection that have its elements.
 pub(crate) trait Walkable: Send {
+    /// Begins to track them.
+    fn begin(&self, _state: &mut State) {}
+
     /// Passes elements that are not preserved to the sink, until the limits or the end. Returns whether it is the end.
     fn walk(&self, state: &mut State, limits: PortionLimits) -> bool;
 }
@@ -124,17 +159,20 @@ impl Tracking {
     /// Begins to track a collection. Called under its latch, for reading by one thread or for writing. `None` if it
     /// can't be walked in portions.
     pub fn begin(object: &Object, hasher: &KeyHasher, sink: Box<dyn ElementSink>) -> Option<Arc<Self>> {
-        let ((tracker, _), len) = (object.tracked()?, object.element_count());
-        let state = State {
+        let ((tracker, parts), len) = (object.tracked()?, object.element_count());
+        let mut state = State {
             sink,
             hasher: hasher.clone(),
             leaves: Grains::new(len),
             table: Grains::new(len),
             last: None,
+            list: ListOrder::default(),
+            stream: StreamOrder::default(),
             visited_len: 0,
             is_over: false,
             detached: None,
         };
+        parts.begin(&mut state);
         let tracking = Arc::new(Self { cut_len: len, state: Mutex::new(state) });
         *tracker.lock() = Some(Arc::clone(&tracking));
         Some(tracking)
@@ -186,6 +224,7 @@ impl Tracking {
     pub fn close(&self) {
         let mut state = self.lock();
         state.is_over = true;
+        (state.list, state.stream) = (ListOrder::default(), StreamOrder::default());
         drop(state.detached.take());
     }
 
@@ -197,9 +236,16 @@ impl Tracking {
 impl State {
     fn walk(&mut self, parts: &dyn Walkable, limits: PortionLimits) -> bool {
         self.visited_len = 0;
-        self.is_over = self.is_over || parts.walk(self, limits);
-        self.sink.settle();
+        if !self.is_over && parts.walk(self, limits) {
+            self.is_over = true;
+            self.sink.finish();
+        }
+        self.settle();
         self.is_over
+    }
+
+    fn settle(&mut self) {
+        self.sink.settle(self.list.kept_size() + self.stream.kept_size());
     }
 
     /// Whether a portion ends here.
@@ -261,6 +307,12 @@ impl State {
     }
 }
 
+impl std::fmt::Debug for Tracker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tracker({})", self.lock().is_some())
+    }
+}
+
 /// The place in a collection that leads to its [`Tracking`].
 #[derive(Default)]
 pub(crate) struct Tracker(Mutex<Option<Arc<Tracking>>>);
@@ -288,7 +340,7 @@ impl Tracker {
         let mut state = tracking.lock();
         if !state.is_over {
             preserve(&mut state);
-            state.sink.settle();
+            state.settle();
             return;
         }
         drop(state);

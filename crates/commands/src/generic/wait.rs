@@ -71,7 +71,7 @@ fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     if local > 0 && !ctx.config.appendonly {
         return Err(NO_AOF);
     }
-    let is_durable = ctx.config.appendonly && ctx.session.reply_lsn <= ctx.host.durable_end();
+    let is_durable = ctx.config.appendonly && ctx.host.is_durable(ctx.session.reply_lsn);
     let is_over = replicas == 0 && i64::from(is_durable) >= local;
     if is_over || !ctx.may_block() {
         let mut out = reply.array(2);

@@ -271,8 +271,8 @@ impl Persistence for TestHost {
         Ok("Background append only file rewriting started")
     }
 
-    fn durable_end(&self) -> Lsn {
-        Lsn(0)
+    fn is_durable(&self, lsn: Lsn) -> bool {
+        lsn <= Lsn(0)
     }
 
     fn flushed_all(&self) {}
@@ -304,6 +304,8 @@ impl Debugging for TestHost {
     }
 
     fn delay_append_only(&self, _: u64) {}
+
+    fn change_replication_id(&self) {}
 
     fn log(&self, _: &str) {}
 

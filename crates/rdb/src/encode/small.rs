@@ -1,6 +1,6 @@
 //! Collections in one piece of memory: listpacks and sets of integers.
 
-use collections::{DecimalBuffer, Hash, Item, List, Set, SortedSet};
+use collections::{DecimalBuffer, Hash, Item, List, ListPart, Set, SortedSet};
 
 use super::Encoder;
 use crate::intset;
@@ -45,6 +45,17 @@ impl Encoder {
         if !self.listpack.is_empty() {
             self.write_node(out);
         }
+    }
+
+    /// One node.
+    pub(super) fn list_part(&mut self, part: ListPart<'_>, out: &mut Vec<u8>) {
+        if let Some(text) = part.single() {
+            write_len(NODE_PLAIN, out);
+            return write_blob(text, self.packer.as_mut(), out);
+        }
+        self.listpack.clear();
+        part.for_each(|item| self.listpack.push(item));
+        self.write_node(out);
     }
 
     fn write_node(&mut self, out: &mut Vec<u8>) {

@@ -24,6 +24,11 @@ impl Encoder {
         for len in nodes {
             self.stream_node(entries.by_ref().take(len), len, out);
         }
+        self.stream_end(stream, out);
+    }
+
+    /// What follows the nodes.
+    pub(super) fn stream_end(&mut self, stream: &Stream, out: &mut Vec<u8>) {
         write_len(stream.len(), out);
         write_id(stream.last_id, out);
         let is_new = self.version.number >= Version::V11.number;
@@ -43,7 +48,7 @@ impl Encoder {
         }
     }
 
-    fn stream_node<'a>(
+    pub(super) fn stream_node<'a>(
         &mut self,
         entries: impl Iterator<Item = StreamEntry<'a>>,
         len: usize,

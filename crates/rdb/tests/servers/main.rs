@@ -2,4 +2,5 @@
 
 mod files;
 mod payloads;
+mod portions;
 mod support;

@@ -212,6 +212,7 @@ fn memory(text: &mut Text, shared: &Shared) {
     text.size("used_memory_rss", memory.resident);
     text.size("used_memory_peak", memory.peak);
     text.lines(&[
+        ("used_memory_peak_time", &memory.peak_at),
         ("used_memory_peak_perc", &percent(memory.used, memory.peak)),
         ("used_memory_overhead", &memory.overhead()),
         ("used_memory_startup", &memory.startup),
@@ -245,6 +246,9 @@ fn memory(text: &mut Text, shared: &Shared) {
         ("mem_cluster_links", &0),
         ("mem_cluster_slot_import", &0),
         ("mem_cluster_slot_export", &0),
+        ("mem_cluster_slot_migration_output_buffer", &0),
+        ("mem_cluster_slot_migration_input_buffer", &0),
+        ("mem_cluster_slot_migration_input_buffer_peak", &0),
         ("mem_aof_buffer", &0),
         ("mem_allocator", &"mimalloc"),
         ("mem_overhead_db_hashtable_rehashing", &0),

@@ -15,6 +15,8 @@ pub struct MemoryUse {
     pub used: u64,
     /// The peak of `used`.
     pub peak: u64,
+    /// When it was measured, Unix time in seconds.
+    pub peak_at: i64,
     /// Used when the server was ready.
     pub startup: u64,
     /// Resident.
@@ -76,11 +78,12 @@ impl Shared {
     /// The current figures, without the `report_size` bytes of the report itself.
     pub fn memory_use(&self, report_size: usize) -> MemoryUse {
         let used = self.used_memory().saturating_sub(report_size) as u64;
-        let peak = self.memory.peak.fetch_max(used, Ordering::Relaxed).max(used);
+        let peak = self.note_peak(used);
         let key_count = self.keyspace.key_count();
         MemoryUse {
             used,
             peak,
+            peak_at: self.memory.peak_at.load(Ordering::Relaxed),
             startup: self.memory.startup.load(Ordering::Relaxed).min(used),
             resident: self.memory.resident.size().unwrap_or(0),
             // Announced arguments count for connections before they arrive, but are not used yet.

@@ -37,6 +37,8 @@ pub struct Batch {
     pub entries: VecDeque<Entry>,
     /// Number of later entries for which there was no room.
     pub dropped_count: u64,
+    /// The number of the last entry that was added before.
+    pub last: u64,
 }
 
 /// The queue.
@@ -51,6 +53,8 @@ pub struct Queue {
 struct Waiting {
     batch: Batch,
     size: usize,
+    /// Number of entries that were ever added.
+    added_count: u64,
     /// Whether the batch taken last is still being written.
     is_writing: bool,
 }
@@ -60,8 +64,8 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an entry, or counts it if there is no room.
-    pub fn push(&self, entry: Entry) {
+    /// Adds an entry, or counts it if there is no room. Returns the number of the last entry.
+    pub fn push(&self, entry: Entry) -> u64 {
         let mut waiting = self.lock();
         // After one dropped entry all are dropped until the writer takes the count, which is logged in their place.
         let is_full = waiting.batch.dropped_count > 0
@@ -69,12 +73,20 @@ impl Queue {
             || waiting.size + entry.size() > SIZE_MAX;
         if is_full {
             waiting.batch.dropped_count += 1;
-            return;
+            return waiting.added_count;
         }
         waiting.size += entry.size();
         waiting.batch.entries.push_back(entry);
+        waiting.added_count += 1;
+        let last = waiting.added_count;
         drop(waiting);
         self.filled.notify_one();
+        last
+    }
+
+    /// The number of the last entry that was added.
+    pub fn last(&self) -> u64 {
+        self.lock().added_count
     }
 
     /// Waits for entries, and takes all of them. To be called by the writing thread, which calls [`Self::done`]
@@ -85,8 +97,7 @@ impl Queue {
             waiting = self.filled.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
         waiting.is_writing = true;
-        waiting.size = 0;
-        std::mem::take(&mut waiting.batch)
+        waiting.take()
     }
 
     /// Marks the taken entries as written.
@@ -117,9 +128,15 @@ impl Queue {
                     continue;
                 }
             };
-            waiting.size = 0;
-            return std::mem::take(&mut waiting.batch);
+            return waiting.take();
         }
+    }
+}
+
+impl Waiting {
+    fn take(&mut self) -> Batch {
+        self.size = 0;
+        Batch { last: self.added_count, ..std::mem::take(&mut self.batch) }
     }
 }
 
@@ -144,8 +161,10 @@ mod tests {
         queue.push(Entry::Raw(String::new()));
         let batch = queue.take();
         assert_eq!((batch.entries.len(), batch.dropped_count), (1, 2));
+        assert_eq!((batch.last, queue.last()), (ENTRY_COUNT_MAX as u64 + 1, ENTRY_COUNT_MAX as u64 + 1));
         queue.push(line("z"));
-        let expected = Batch { entries: [line("z")].into(), dropped_count: 0 };
+        let expected =
+            Batch { entries: [line("z")].into(), dropped_count: 0, last: ENTRY_COUNT_MAX as u64 + 2 };
         assert_eq!(queue.take_within(Duration::MAX), expected);
     }
 

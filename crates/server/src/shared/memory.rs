@@ -5,11 +5,11 @@ use std::sync::Arc;
 use collections::{ChunkKeeper, Heap, PageHooks};
 use config::{Config, MaxmemoryPolicy};
 use keyspace::Aging;
-use os::clock::{Ticks, Uptime};
+use os::clock::{self, Ticks, Uptime};
 use os::process::ResidentSize;
 use os::{pages, process};
 use sync::ThreadCounter;
-use sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use super::Shared;
 use super::background::Background;
@@ -34,6 +34,8 @@ pub struct Memory {
     pub startup: AtomicU64,
     /// Highest use seen, in bytes.
     pub peak: AtomicU64,
+    /// When it was seen, Unix time in seconds.
+    pub peak_at: AtomicI64,
     /// The least resident, unallocated bytes since the allocator was last purged (which measures them): memory that is
     /// used and freed between a purge and the next check must count as growth.
     kept_by_purge: AtomicUsize,
@@ -54,6 +56,7 @@ impl Memory {
             exceeded_time: ExceededTime::default(),
             startup: AtomicU64::new(0),
             peak: AtomicU64::new(0),
+            peak_at: AtomicI64::new(0),
             kept_by_purge: AtomicUsize::new(0),
             resident: ResidentSize::default(),
             pages: Arc::new(Background::on_cpus("pages", cpus.clone())),
@@ -143,7 +146,16 @@ impl Shared {
     /// Samples the rates and peaks.
     pub fn sample(&self, now: Uptime) {
         self.monitoring.metrics.sample(&self.monitoring.statistics, now.to_raw());
-        self.memory.peak.fetch_max(self.used_memory() as u64, Ordering::Relaxed);
+        self.note_peak(self.used_memory() as u64);
+    }
+
+    /// Updates the highest use of memory, and returns it.
+    pub fn note_peak(&self, used: u64) -> u64 {
+        let before = self.memory.peak.fetch_max(used, Ordering::Relaxed);
+        if used > before {
+            self.memory.peak_at.store(clock::unix_millis() / 1000, Ordering::Relaxed);
+        }
+        before.max(used)
     }
 }
 

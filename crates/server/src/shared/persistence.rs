@@ -295,6 +295,14 @@ impl Shared {
         }
     }
 
+    /// Whether the write log is durable up to an LSN, and changes from before the log was switched on are, too: those are in
+    /// the first base.
+    #[must_use]
+    pub fn is_durable(&self, lsn: Lsn) -> bool {
+        lsn <= self.persistence.durable.end()
+            && !self.persistence.append_only.figures.is_beginning.load(Ordering::Relaxed)
+    }
+
     /// Advances the durable LSN, and makes the workers send the replies that waited for it.
     pub fn advance_durable(&self, end: Lsn) {
         self.persistence.durable.advance(end, |thread| self.workers.post(thread, Mail::Durable));

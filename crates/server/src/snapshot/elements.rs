@@ -1,7 +1,7 @@
 //! Large collections, which are written in portions: the record of each is complete when its walk ends.
 //!
 //! A record can't be interrupted by others: the file is locked while a collection is walked. Entries that are preserved
-//! meanwhile stay in the buffer; when it is half full the walk goes on without rest.
+//! meanwhile stay in the buffer; when it is a quarter full the walk goes on without rest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,10 @@ pub(super) struct Elements {
     encoder: Encoder,
     form: ElementForm,
     bytes: Vec<u8>,
+    /// What follows the elements.
+    end: Vec<u8>,
+    /// Bytes of preserved elements that are not in the record yet.
+    kept_size: usize,
     /// Bytes that the buffer counts.
     counted_size: usize,
     len: usize,
@@ -38,19 +42,27 @@ impl Elements {
         let (mut encoder, mut bytes) = (Encoder::new(encoding.version, encoding.is_packing), Vec::new());
         let form =
             encoder.begin_record(encoding.head(entry), entry.key(), entry.value(), &mut bytes).ok()??;
-        Some(Self { preserved: Arc::clone(preserved), encoder, form, bytes, counted_size: 0, len: 0 })
+        let mut end = Vec::new();
+        encoder.write_end(entry.value(), &mut end);
+        let preserved = Arc::clone(preserved);
+        Some(Self { preserved, encoder, form, bytes, end, kept_size: 0, counted_size: 0, len: 0 })
     }
 
-    fn forget_counted(&mut self) {
-        if self.counted_size > 0 {
-            self.preserved.note_taken(std::mem::take(&mut self.counted_size));
+    /// Makes the buffer count what is there.
+    fn count(&mut self) {
+        let (size, before) = (self.bytes.len() + self.end.len() + self.kept_size, self.counted_size);
+        self.counted_size = size;
+        if size > before {
+            self.preserved.note_added(size - before);
+        } else if size < before {
+            self.preserved.note_taken(before - size);
         }
     }
 }
 
 impl ElementSink for Elements {
     fn add(&mut self, element: Element<'_>) {
-        self.len += 1;
+        self.len += element.len();
         self.encoder.write_element(self.form, element, &mut self.bytes);
     }
 
@@ -62,23 +74,26 @@ impl ElementSink for Elements {
         self.bytes.len()
     }
 
-    fn settle(&mut self) {
-        let added_size = self.bytes.len() - self.counted_size;
-        if added_size > 0 {
-            self.counted_size += added_size;
-            self.preserved.note_added(added_size);
-        }
+    fn settle(&mut self, kept_size: usize) {
+        self.kept_size = kept_size;
+        self.count();
+    }
+
+    fn finish(&mut self) {
+        self.bytes.append(&mut self.end);
     }
 
     fn take(&mut self) -> Vec<u8> {
-        self.forget_counted();
-        std::mem::take(&mut self.bytes)
+        let bytes = std::mem::take(&mut self.bytes);
+        self.count();
+        bytes
     }
 }
 
 impl Drop for Elements {
     fn drop(&mut self) {
-        self.forget_counted();
+        (self.bytes, self.end, self.kept_size) = (Vec::new(), Vec::new(), 0);
+        self.count();
     }
 }
 
@@ -116,7 +131,7 @@ impl Walker<'_> {
             if output.has_failed() {
                 break;
             }
-            if !run.snapshots.preserved.is_half_full() {
+            if !run.snapshots.preserved.is_busy() {
                 self.rest();
             }
         }

@@ -17,9 +17,13 @@ use sync::{Mutex, OnceLock};
 use super::elements::Elements;
 use super::settings::Encoding;
 
-/// Bytes of preserved entries at which changes begin to wait, and at which they continue.
+/// Bytes of preserved entries at which changes begin to wait, and at which they continue. The two are close together: the
+/// elements that a list keeps are freed as slowly as the list is written.
 const SIZE_MAX: usize = 32 << 20;
-const SIZE_LOW: usize = SIZE_MAX / 2;
+const SIZE_CONTINUED: usize = SIZE_MAX - (256 << 10);
+
+/// Bytes from which on walkers do not rest.
+const SIZE_BUSY: usize = SIZE_MAX / 4;
 
 /// Receives whether changes must wait.
 pub(super) type Pressure = Box<dyn Fn(bool) + Send + Sync>;
@@ -165,14 +169,14 @@ impl Preserved {
     /// Counts bytes that were taken out.
     pub(super) fn note_taken(&self, size: usize) {
         self.size.fetch_sub(size, Ordering::Relaxed);
-        if self.is_full.load(Ordering::Relaxed) && self.size() < SIZE_LOW {
+        if self.is_full.load(Ordering::Relaxed) && self.size() < SIZE_CONTINUED {
             self.set_full(false);
         }
     }
 
-    /// Whether the buffer is half full, so that it should be written without rest.
-    pub(super) fn is_half_full(&self) -> bool {
-        self.size() >= SIZE_LOW
+    /// Whether the buffer is a quarter full, so that it should be written without rest.
+    pub(super) fn is_busy(&self) -> bool {
+        self.size() >= SIZE_BUSY
     }
 
     /// How entries are encoded; `None` before the first snapshot.

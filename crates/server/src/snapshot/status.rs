@@ -20,6 +20,8 @@ pub struct Status {
     reports_failure: AtomicBool,
     last_duration: AtomicI64,
     save_count: AtomicU64,
+    /// Failed dumps since the last successful one.
+    failure_count: AtomicU64,
     /// Changes of the data up to the cut of the running snapshot, and of the last successful dump.
     dirty_at_cut: AtomicU64,
     dirty_saved: AtomicU64,
@@ -44,6 +46,8 @@ pub struct SaveFigures {
     pub last_seconds: i64,
     /// Number of dumps.
     pub save_count: u64,
+    /// Number of failed dumps since the last successful one.
+    pub failure_count: u64,
     /// Keys of the running snapshot, and those that are written.
     pub keys_total: u64,
     /// See `keys_total`.
@@ -61,6 +65,7 @@ impl Status {
             reports_failure: AtomicBool::new(true),
             last_duration: AtomicI64::new(-1),
             save_count: AtomicU64::new(0),
+            failure_count: AtomicU64::new(0),
             dirty_at_cut: AtomicU64::new(0),
             dirty_saved: AtomicU64::new(0),
             keys_total: AtomicU64::new(0),
@@ -108,6 +113,9 @@ impl Status {
         if self.is_dump.swap(false, Ordering::Relaxed) {
             let seconds = (Uptime::now().to_raw() - began_ms) / 1000;
             self.last_duration.store(seconds, Ordering::Relaxed);
+            if is_ok == Some(false) {
+                self.failure_count.fetch_add(1, Ordering::Relaxed);
+            }
             match is_ok {
                 Some(true) => self.saved(self.dirty_at_cut.load(Ordering::Relaxed)),
                 Some(false) if !self.reports_failure.load(Ordering::Relaxed) => {}
@@ -120,6 +128,7 @@ impl Status {
     /// Records that the data is on disk up to this number of changes: after a dump or a load.
     pub fn saved(&self, dirty: u64) {
         self.dirty_saved.store(dirty, Ordering::Relaxed);
+        self.failure_count.store(0, Ordering::Relaxed);
         self.last_save.store(clock::unix_millis() / 1000, Ordering::Relaxed);
         self.has_failed.store(false, Ordering::Release);
     }
@@ -161,6 +170,7 @@ impl Status {
             last_ok: !self.has_failed(),
             last_seconds: self.last_duration.load(Ordering::Relaxed),
             save_count: self.save_count.load(Ordering::Relaxed),
+            failure_count: self.failure_count.load(Ordering::Relaxed),
             keys_total: if is_any { self.keys_total.load(Ordering::Relaxed) } else { 0 },
             keys_processed: if is_any { self.keys_processed.load(Ordering::Relaxed) } else { 0 },
         }

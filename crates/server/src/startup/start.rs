@@ -12,6 +12,7 @@ use os::{clock, pages, process};
 use crate::admin::shutdown;
 use crate::connection::listeners::{ListenSockets, Listeners};
 use crate::logging;
+use crate::mail::Mail;
 use crate::persistence::append_only;
 use crate::persistence::loading::{self, LoadFailed, reload};
 use crate::process::identity::{Identity, build_number};
@@ -164,6 +165,7 @@ fn run(
     let identity = Identity::new(config_file, executable, pid_file);
     let shared = Shared::leak(config, users, &loaded.renames, identity, listen_sockets, worker::start);
     crash::know(shared);
+    logging::wake_with(|worker| shared.workers.post(worker, Mail::Durable));
     shared.load_certificates(&shared.config.load()).map_err(|reason| {
         log::warn!("{reason}");
         log::error!("Failed to configure TLS. Check logs for more info.");

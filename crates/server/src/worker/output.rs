@@ -1,5 +1,7 @@
 //! Output of a worker's connections: sent once a turn, limited in size; a closing connection is closed after it.
 
+use std::time::Duration;
+
 use commands::session::SessionFlags;
 use config::ClientClass;
 use os::clock::{Ticks, Uptime};
@@ -11,8 +13,10 @@ use super::Worker;
 use crate::connection::query_buffer::QueryBuffer;
 use crate::connection::{Connection, SPARE_BUFFER_SIZE_MAX, Token};
 use crate::executor::Settings;
+use crate::logging;
 use crate::mail::invalidation::Invalidation;
 use crate::mail::message::Message;
+use crate::shared::Shared;
 
 /// Buffers kept for reuse.
 const SPARE_BUFFER_COUNT_MAX: usize = 64;
@@ -45,6 +49,9 @@ const UNAUTHENTICATED_OUTPUT_SIZE_MAX: usize = 16 << 10;
 /// The output of a connection that waits for the disk, from which its requests wait, too, in bytes.
 const HELD_OUTPUT_SIZE_MAX: usize = 1 << 20;
 
+/// How long a reply waits for the lines of the log that its request has logged: the disk may be stuck.
+const LOG_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// Messages in connections' output that are not passed to the reactor yet.
 #[derive(Default)]
 pub(super) struct Delivery {
@@ -69,7 +76,7 @@ pub(super) struct Output {
     pub(super) delivery: Delivery,
     /// Invalidations for connections that are being served, to be sent after their replies.
     pub(super) after_reply: Vec<Invalidation>,
-    /// Connections whose output waits until the write log is durable.
+    /// Connections whose output waits until the write log is durable, or lines of the server's log are written.
     pub(super) held: Vec<Token>,
     /// Buffers kept for later replies.
     spare_buffers: Vec<Vec<u8>>,
@@ -125,17 +132,18 @@ impl Worker {
         self.output.delivery.leaving = unsent.value();
     }
 
-    /// Requests a wake-up when more of the write log is durable, and sends the output that has become durable meanwhile.
+    /// Requests a wake-up when more of the write log is durable or more lines are written, and sends the output that need
+    /// not wait any more.
     fn release_held(&mut self) {
-        let end = self.shared.persistence.durable.request_wake(self.index);
-        let connections = &mut self.connections;
-        let may_leave = !self.executor.settings.awaits_disk;
-        let is_durable = |token: &mut Token| {
-            may_leave
-                || connections.find_mut(*token).is_none_or(|connection| connection.session.reply_lsn <= end)
+        let _ = self.shared.persistence.durable.request_wake(self.index);
+        logging::request_wake(self.index);
+        let Self { connections, executor, shared, clock, .. } = self;
+        let is_ready = |token: &mut Token| {
+            let connection = connections.find_mut(*token);
+            connection.is_none_or(|one| !must_wait(one, shared, &executor.settings, clock.uptime))
         };
-        let durable: Vec<Token> = self.output.held.extract_if(.., is_durable).collect();
-        self.flush_each(durable);
+        let ready: Vec<Token> = self.output.held.extract_if(.., is_ready).collect();
+        self.flush_each(ready);
     }
 
     /// Frees the buffers that are kept for later replies.
@@ -168,10 +176,7 @@ impl Worker {
             self.output.spare_buffers.extend(spare);
             return;
         }
-        if connection.session.reply_lsn > self.shared.persistence.durable.end()
-            && self.executor.settings.awaits_disk
-            && !simulation::planted(Fault::ReplyBeforeSync)
-        {
+        if must_wait(connection, self.shared, &self.executor.settings, self.clock.uptime) {
             self.output.spare_buffers.extend(spare);
             if !std::mem::replace(&mut connection.awaits_disk, true) {
                 self.output.held.push(token);
@@ -394,6 +399,27 @@ impl Worker {
             }
         }
     }
+}
+
+/// Whether the output of a connection must wait for a disk.
+#[inline]
+fn must_wait(connection: &mut Connection, shared: &Shared, settings: &Settings, now: Uptime) -> bool {
+    connection.logged.is_some() && awaits_log(connection, now)
+        || connection.session.reply_lsn > shared.persistence.durable.end()
+            && settings.awaits_disk
+            && !simulation::planted(Fault::ReplyBeforeSync)
+}
+
+/// Whether the output of a connection must wait for the lines that its requests have logged.
+#[cold]
+fn awaits_log(connection: &mut Connection, now: Uptime) -> bool {
+    let Some(logged) = &mut connection.logged else { return false };
+    let until = *logged.until.get_or_insert(now.plus(LOG_TIME_MAX));
+    let waits = !connection.closing && now < until && !logging::is_written(logged.line);
+    if !waits {
+        connection.logged = None;
+    }
+    waits
 }
 
 /// Whether the connection must authenticate and never has.

@@ -21,8 +21,9 @@ use sync::End;
 use wire::reply::ReplyBuffer;
 
 use super::Worker;
-use crate::connection::{Connection, Token, UnblockReply};
+use crate::connection::{Connection, Logged, Token, UnblockReply};
 use crate::executor::{DeferredServe, DeferredStep, TURNS_TIME_MAX};
+use crate::logging;
 use crate::mail::Mail;
 
 /// The waits of a worker's connections and deferred serves.
@@ -103,11 +104,11 @@ impl Worker {
 
     /// Ends the waits for the disk of connections whose writes are now durable.
     pub(super) fn end_disk_waits(&mut self) {
-        let end = self.shared.persistence.durable.request_wake(self.index);
+        let _ = self.shared.persistence.durable.request_wake(self.index);
         for token in std::mem::take(&mut self.waits.for_disk) {
             let Some(connection) = self.connections.find_mut(token) else { continue };
             let waits = connection.session.blocked.as_ref().is_some_and(Blocked::awaits_disk);
-            if waits && connection.session.reply_lsn <= end {
+            if waits && self.shared.is_durable(connection.session.reply_lsn) {
                 self.end_wait(token, UnblockReply::Timeout);
             } else if waits {
                 self.waits.for_disk.push(token);
@@ -166,7 +167,7 @@ impl Worker {
         let Some(mut blocked) = connection.session.blocked.take() else { return };
         if let BlockReason::Disk { is_durable, .. } = &mut blocked.reason {
             *is_durable = self.executor.settings.config.appendonly
-                && connection.session.reply_lsn <= self.shared.persistence.durable.end();
+                && self.shared.is_durable(connection.session.reply_lsn);
         }
         if blocked.reason == BlockReason::Turns {
             connection.turns.are_over = true;
@@ -210,6 +211,8 @@ impl Worker {
         if connection.session.blocked.take_if(|blocked| waits(blocked)).is_none() {
             return;
         }
+        // The thread that replies may have logged, too.
+        connection.logged = logging::last_line().map(|line| Logged { line, until: None });
         if !std::mem::take(&mut connection.is_muted) {
             connection.out.extend_from_slice(reply);
         }

@@ -7,6 +7,7 @@ use super::{CHEAP_NODE_COUNT_MAX, Elements, End, NODE_SIZE_MAX, SMALL_SIZE_MAX, 
 use crate::estimate::estimated_sum;
 use crate::memory::prefetch;
 use crate::packed::Item;
+use crate::values::tracking::Tracker;
 
 /// Number of nodes from which on a new node at an end is allocated with its full capacity.
 const ROOMY_NODE_COUNT_MIN: usize = if crate::IS_TINY { 3 } else { 8 };
@@ -14,31 +15,31 @@ const ROOMY_NODE_COUNT_MIN: usize = if crate::IS_TINY { 3 } else { 8 };
 /// The place of an element: its node, and its index there.
 pub(super) type Place = (usize, usize);
 
-/// The nodes of a list.
-#[derive(Clone)]
+/// The nodes of a list. They change only as `tracked.rs` permits: after [`Self::before_change`], or by its functions.
 pub(super) struct Nodes {
-    nodes: VecDeque<Node>,
-    len: usize,
+    pub(super) nodes: VecDeque<Node>,
+    pub(super) len: usize,
     /// Bytes that the elements take in a listpack.
     pub(super) listpack_size: usize,
     /// Whether the encoding is `quicklist`.
     pub(super) is_quicklist: bool,
+    pub(super) tracker: Tracker,
 }
 
 #[derive(Clone)]
-struct Node {
+pub(super) struct Node {
     /// Number of elements: stored here, so that finding an index does not touch the elements of other
     /// nodes.
     len: u32,
     /// Bytes that its elements take in a listpack; 0 for a single one, which has its size at hand.
     listpack_size: u32,
-    content: Content,
+    pub(super) content: Content,
 }
 
 const _: () = assert!(size_of::<Node>() == size_of::<Content>() + 8);
 
 #[derive(Clone)]
-enum Content {
+pub(super) enum Content {
     Several(Elements),
     /// One element that is too large to share a node.
     Single(Box<[u8]>),
@@ -61,7 +62,7 @@ impl Node {
     }
 
     #[inline]
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.len as usize
     }
 
@@ -118,6 +119,14 @@ impl Node {
         removed
     }
 
+    /// Whether an element is equal to `text`.
+    fn has(&self, text: &[u8]) -> bool {
+        match &self.content {
+            Content::Several(elements) => elements.count_of(text) > 0,
+            Content::Single(own) => **own == *text,
+        }
+    }
+
     /// Splits off the elements from `index` on. Both parts must be nonempty.
     fn split_off(&mut self, index: usize) -> Option<Self> {
         let Content::Several(elements) = &mut self.content else { return None };
@@ -129,7 +138,7 @@ impl Node {
     }
 
     /// Bytes that some of the elements take in a listpack. Of all, it is known.
-    fn listpack_size(&self, index: usize, count: usize) -> usize {
+    pub(super) fn listpack_size(&self, index: usize, count: usize) -> usize {
         match &self.content {
             Content::Several(_) if count == self.len() => self.listpack_size as usize,
             Content::Several(elements) => {
@@ -140,6 +149,12 @@ impl Node {
     }
 }
 
+impl Clone for Nodes {
+    fn clone(&self) -> Self {
+        Self { nodes: self.nodes.clone(), tracker: Tracker::default(), ..*self }
+    }
+}
+
 impl Nodes {
     pub(super) fn of_small(elements: Elements, listpack_size: u32, is_quicklist: bool) -> Self {
         let mut nodes = VecDeque::with_capacity(4);
@@ -147,7 +162,7 @@ impl Nodes {
         if len > 0 {
             nodes.push_back(Node::of_several(elements, listpack_size as usize));
         }
-        Self { nodes, len, listpack_size: listpack_size as usize, is_quicklist }
+        Self { nodes, len, listpack_size: listpack_size as usize, is_quicklist, tracker: Tracker::default() }
     }
 
     #[inline]
@@ -252,14 +267,20 @@ impl Nodes {
         self.listpack_size += size;
         self.len += 1;
         if index == 0 {
-            match self.nodes.front_mut().filter(|node| node.has_room_for(text.len())) {
-                Some(node) => node.insert(0, text, size),
-                None => self.nodes.push_front(self.new_end(text)),
+            if self.nodes.front().is_some_and(|node| node.has_room_for(text.len())) {
+                self.before_change(0);
+                self.nodes[0].insert(0, text, size);
+            } else {
+                self.insert_node(0, self.new_end(text));
             }
         } else if index == self.len - 1 {
-            match self.nodes.back_mut().filter(|node| node.has_room_for(text.len())) {
-                Some(node) => node.insert(node.len(), text, size),
-                None => self.nodes.push_back(self.new_end(text)),
+            let last = self.nodes.len() - 1;
+            if self.nodes[last].has_room_for(text.len()) {
+                self.before_change(last);
+                let node = &mut self.nodes[last];
+                node.insert(node.len(), text, size);
+            } else {
+                self.insert_node(last + 1, self.new_end(text));
             }
         } else {
             self.len -= 1;
@@ -285,21 +306,25 @@ impl Nodes {
     /// Adds an element before the element at `within` of a node, or to a new node there.
     fn insert_at(&mut self, place: usize, within: usize, text: &[u8], size: usize) {
         if self.nodes[place].has_room_for(text.len()) {
+            self.before_change(place);
             self.nodes[place].insert(within, text, size);
         } else if within == 0 {
             match place.checked_sub(1).filter(|before| self.nodes[*before].has_room_for(text.len())) {
                 Some(before) => {
+                    self.before_change(before);
                     let node = &mut self.nodes[before];
                     node.insert(node.len(), text, size);
                 }
-                None => self.nodes.insert(place, Node::of(text)),
+                None => self.insert_node(place, Node::of(text)),
             }
-        } else if let Some(tail) = self.nodes[place].split_off(within) {
-            self.nodes.insert(place + 1, tail);
+        } else {
+            self.before_change(place);
+            let Some(tail) = self.nodes[place].split_off(within) else { return };
+            self.insert_node(place + 1, tail);
             if self.nodes[place].has_room_for(text.len()) {
                 self.nodes[place].insert(within, text, size);
             } else {
-                self.nodes.insert(place + 1, Node::of(text));
+                self.insert_node(place + 1, Node::of(text));
             }
         }
     }
@@ -310,6 +335,9 @@ impl Nodes {
         let (old_size, old_len) = (listpack_size(old), old.len());
         let size = listpack_size(Item::of_text(text));
         self.listpack_size = self.listpack_size - old_size + size;
+        if matches!(self.nodes[place].content, Content::Several(_)) {
+            self.before_change(place);
+        }
         let node = &mut self.nodes[place];
         if let Content::Several(elements) = &mut node.content
             && (text.len() <= old_len || elements.size() + text.len() <= NODE_SIZE_MAX + old_len)
@@ -320,12 +348,12 @@ impl Nodes {
             return;
         }
         if self.nodes[place].len() == 1 {
-            self.nodes[place] = Node::of(text);
+            self.replace_node(place, Node::of(text));
             return;
         }
         self.nodes[place].remove_range(within, 1);
         if within == self.nodes[place].len() {
-            self.nodes.insert(place + 1, Node::of(text));
+            self.insert_node(place + 1, Node::of(text));
         } else {
             self.insert_at(place, within, text, size);
         }
@@ -340,6 +368,7 @@ impl Nodes {
     /// Removes an element after passing it to `see`, where [`Self::keeps_form_without`] holds.
     #[inline]
     pub(super) fn take(&mut self, (place, within): Place, see: impl FnOnce(Item<'_>)) {
+        self.before_change(place);
         let node = &mut self.nodes[place];
         let Content::Several(elements) = &mut node.content else {
             unreachable!("a node of several elements stays")
@@ -359,57 +388,57 @@ impl Nodes {
         assert!(count <= self.len - index, "beyond the end");
         let mut left = count;
         let mut at = if count > 0 { self.place(index) } else { return None };
-        let (mut gone_len, mut gone_size) = (0, 0);
         let mut emptied = at.0..at.0;
         while left > 0 {
             let (place, within) = at;
-            let node = &mut self.nodes[place];
-            let here = left.min(node.len() - within);
-            let size = node.listpack_size(within, here);
-            self.listpack_size -= size;
-            if here == node.len() {
-                (gone_len, gone_size) = (gone_len + here, gone_size + size);
+            let len = self.nodes[place].len();
+            let here = left.min(len - within);
+            self.listpack_size -= self.nodes[place].listpack_size(within, here);
+            if here == len {
                 if emptied.is_empty() {
                     emptied = place..place;
                 }
                 emptied.end = place + 1;
             } else {
-                node.remove_range(within, here);
+                self.before_change(place);
+                self.nodes[place].remove_range(within, here);
             }
             left -= here;
             at = (place + 1, 0);
         }
         self.len -= count;
-        let is_costly = emptied.len() > CHEAP_NODE_COUNT_MAX;
-        let gone = self.nodes.drain(emptied);
-        let gone = is_costly.then(|| Nodes {
-            nodes: gone.collect(),
-            len: gone_len,
-            listpack_size: gone_size,
-            is_quicklist: self.is_quicklist,
-        });
+        let gone = self.remove_nodes(emptied);
         self.give_back();
-        gone
+        (gone.len() > CHEAP_NODE_COUNT_MAX).then(|| Nodes {
+            len: gone.iter().map(Node::len).sum(),
+            listpack_size: gone.iter().map(|node| node.listpack_size(0, node.len())).sum(),
+            nodes: gone,
+            is_quicklist: self.is_quicklist,
+            tracker: Tracker::default(),
+        })
     }
 
     /// Removes elements that are equal to `text`, at most `count_max` of them, beginning at one end. Returns how many.
     pub(super) fn remove_equal(&mut self, text: &[u8], from: End, count_max: usize) -> usize {
         let size = listpack_size(Item::of_text(text));
         let (mut left, mut has_emptied) = (count_max, false);
-        let mut visit = |node: &mut Node| {
+        for nth in 0..self.nodes.len() {
+            let place = if from == End::Left { nth } else { self.nodes.len() - 1 - nth };
+            if self.tracker.is_set() && self.nodes[place].has(text) {
+                self.before_change(place);
+            }
+            let node = &mut self.nodes[place];
             left -= node.remove_equal(text, size, from, left);
             has_emptied |= node.len == 0;
-            left > 0
-        };
-        match from {
-            End::Left => self.nodes.iter_mut().all(&mut visit),
-            End::Right => self.nodes.iter_mut().rev().all(&mut visit),
-        };
+            if left == 0 {
+                break;
+            }
+        }
         let removed = count_max - left;
         self.len -= removed;
         self.listpack_size -= removed * size;
         if has_emptied {
-            self.nodes.retain(|node| node.len > 0);
+            self.remove_empty();
             self.give_back();
         }
         removed
@@ -424,6 +453,9 @@ impl Nodes {
 
     /// The elements with their size and encoding, if they have become few enough for one packed sequence.
     pub(super) fn take_small(&mut self) -> Option<(Elements, u32, bool)> {
+        if self.nodes.len() == 1 && self.tracker.is_set() {
+            self.before_change(0);
+        }
         let elements = match self.nodes.len() {
             0 => Elements::new(),
             1 => match &mut self.nodes[0].content {

@@ -17,21 +17,25 @@ mod group;
 mod id;
 mod node;
 mod range;
+mod tracked;
 
 use std::collections::BTreeMap;
 
 use crate::estimate::estimated_sum;
 use crate::values::collection::Collection;
 use crate::values::object::{Kind, Object};
+use crate::values::tracking::Tracker;
 
 pub use group::{Consumer, ConsumerIndex, Delivery, Group};
 pub use id::StreamId;
 use node::Node;
 pub use node::StreamEntry;
 pub use range::{StreamRange, StreamRangeDown};
+pub(crate) use tracked::StreamOrder;
+pub use tracked::StreamPart;
 
 /// A stream of entries.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Stream {
     nodes: BTreeMap<StreamId, Node>,
     len: u64,
@@ -43,6 +47,7 @@ pub struct Stream {
     /// Number of entries ever added.
     pub entries_added: u64,
     groups: BTreeMap<Box<[u8]>, Group>,
+    tracker: Tracker,
 }
 
 /// How large a node may become.
@@ -137,6 +142,7 @@ impl Stream {
         match self.nodes.last_entry() {
             Some(mut last) if limits.have_room(last.get(), size) => {
                 let first = *last.key();
+                before_change(&mut self.tracker, first, last.get());
                 last.get_mut().push(first, id, pairs);
             }
             last => {
@@ -144,6 +150,9 @@ impl Stream {
                     full.get_mut().shrink();
                 }
                 self.nodes.insert(id, Node::new(id, pairs));
+                if self.tracker.is_set() {
+                    self.tracker.preserve(|state| state.stream.note_added(id));
+                }
             }
         }
         self.len += 1;
@@ -177,7 +186,11 @@ impl Stream {
 
     /// Deletes the entry with this id. Returns whether it existed.
     pub fn delete(&mut self, id: StreamId) -> bool {
+        if self.tracker.is_set() && self.find(id).is_none() {
+            return false;
+        }
         let Some((first, node)) = self.nodes.range_mut(..=id).next_back() else { return false };
+        before_change(&mut self.tracker, *first, node);
         if !node.delete(*first, id) {
             return false;
         }
@@ -213,7 +226,10 @@ impl Stream {
                 TrimTo::Id(id) => node.last < id,
             };
             if whole {
-                front.remove();
+                let node = front.remove();
+                if self.tracker.is_set() {
+                    self.tracker.preserve(|state| state.stream.note_removed(first, node));
+                }
                 self.len -= live_count;
                 deleted += live_count;
                 continue;
@@ -225,6 +241,7 @@ impl Stream {
                 TrimTo::Len(len) => self.len - len,
                 TrimTo::Id(_) => u64::MAX,
             };
+            before_change(&mut self.tracker, first, node);
             let count = u64::from(node.delete_front(first, |id| {
                 let goes = excess > 0 && !matches!(to, TrimTo::Id(min) if id >= min);
                 excess -= u64::from(goes);
@@ -441,6 +458,20 @@ impl Stream {
     fn find_first(&mut self) {
         self.first_id =
             self.range(StreamId::MIN, StreamId::MAX).next().map_or(StreamId::MIN, |entry| entry.id);
+    }
+}
+
+impl Clone for Stream {
+    fn clone(&self) -> Self {
+        Self { nodes: self.nodes.clone(), groups: self.groups.clone(), tracker: Tracker::default(), ..*self }
+    }
+}
+
+/// Called before a node changes.
+#[inline(always)]
+fn before_change(tracker: &mut Tracker, first: StreamId, node: &Node) {
+    if tracker.is_set() {
+        tracker.preserve(|state| state.stream.before_change(first, node));
     }
 }
 

@@ -24,8 +24,8 @@ pub trait Persistence {
     fn cancel_saving(&self) -> Result<&'static str, CommandError>;
     /// `BGREWRITEAOF`: returns the status.
     fn rewrite_append_only(&self, session: &Session) -> Result<&'static str, CommandError>;
-    /// The LSN up to which the write log is durable.
-    fn durable_end(&self) -> Lsn;
+    /// Whether changes up to an LSN are durable, and those from before the write log was switched on.
+    fn is_durable(&self, lsn: Lsn) -> bool;
     /// Called when `FLUSHALL` has emptied all databases.
     fn flushed_all(&self);
 }

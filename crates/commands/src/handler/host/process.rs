@@ -58,6 +58,8 @@ pub trait Debugging {
     fn checks_checksums(&self) -> bool;
     /// Delays each write of the append-only file by `micros` microseconds (`DEBUG AOF-FLUSH-SLEEP`).
     fn delay_append_only(&self, micros: u64);
+    /// Changes the id of the data for replicas (`DEBUG CHANGE-REPL-ID`).
+    fn change_replication_id(&self);
     /// Writes a line to the log (`DEBUG LOG`).
     fn log(&self, text: &str);
     /// Crashes the process deliberately, with a crash report (`DEBUG PANIC`, `DEBUG ASSERT`, `DEBUG

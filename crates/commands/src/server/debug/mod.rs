@@ -43,7 +43,7 @@ pub const COMMAND: Command = Command {
                 &[Arg::integer("microseconds")],
             ),
             sub("assert", 2, "Crashes the server with a failed assertion and a crash report.", &[]),
-            sub("change-repl-id", 2, "Not supported: requires replication.", &[]),
+            sub("change-repl-id", 2, "Changes the id of the data for replicas.", &[]),
             sub(
                 "client-enforce-reply-list",
                 3,
@@ -161,6 +161,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         "htstats-key" => return keys::value_table_stats(ctx, reply),
         "protocol" => return protocol::example(args.at(2), reply),
         "sleep" => sleep(ctx, args)?,
+        "change-repl-id" => ctx.host.change_replication_id(),
         "set-active-expire" => ctx.host.set_active_expire(is_on(args.at(2))?),
         "set-skip-checksum-validation" => ctx.host.check_checksums(!is_on(args.at(2))?),
         "aof-flush-sleep" => {

@@ -35,8 +35,8 @@ impl Persistence for WorkerHost {
         append_only::request_rewrite(self.shared, session.flags.contains(SessionFlags::IN_EXEC))
     }
 
-    fn durable_end(&self) -> Lsn {
-        self.shared.persistence.durable.end()
+    fn is_durable(&self, lsn: Lsn) -> bool {
+        self.shared.is_durable(lsn)
     }
 
     fn flushed_all(&self) {

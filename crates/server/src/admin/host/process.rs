@@ -99,6 +99,11 @@ impl Debugging for WorkerHost {
         self.shared.persistence.append_only.figures.write_delay_us.store(micros, Ordering::Relaxed);
     }
 
+    fn change_replication_id(&self) {
+        log::info!("The replication id changes, as DEBUG CHANGE-REPL-ID demands");
+        self.shared.identity.change_replication_id();
+    }
+
     fn log(&self, text: &str) {
         log::warn!("{text}");
     }

@@ -263,7 +263,10 @@ where
         }
         let Some(under_way) = self.rewriting.under_way.take() else { return };
         self.rewriting.is_beginning = false;
-        self.figures().is_beginning.store(false, Ordering::Relaxed);
+        if self.figures().is_beginning.swap(false, Ordering::Relaxed) {
+            // Wakes the workers with clients that wait for the base.
+            self.shared.advance_durable(self.shared.persistence.durable.end());
+        }
         log::info!("Background AOF rewrite finished successfully");
         let size = self.files.total_size();
         let figures = self.figures();

@@ -51,11 +51,36 @@ fn record(number: u64) -> Vec<u8> {
     format!("{number:07}\n").into_bytes()
 }
 
-fn append(log: &mut LogWriter, number: u64) -> Lsn {
-    let record = Record { database: Some(DbIndex(0)), leaves: None, select: b"", parts: &[&record(number)] };
-    let appended = log.append(&record).expect("the log has a reader");
-    log.notify();
-    appended.end
+/// The thread under test, and a writer of the log that it reads.
+struct Rig {
+    shared: &'static Shared,
+    writer: LogWriter,
+    thread: sync::thread::JoinHandle<()>,
+}
+
+impl Rig {
+    fn start<D>(shared: &'static Shared, files: AppendOnlyFiles<D>) -> Self
+    where
+        D: Disk + Send + 'static,
+        D::File: Send,
+    {
+        let log = &shared.keyspace.log;
+        let writer = log.writer(0);
+        Self { shared, writer, thread: Writer::start(shared, files, log.attach(0)).unwrap() }
+    }
+
+    fn append(&mut self, number: u64) -> Lsn {
+        let record =
+            Record { database: Some(DbIndex(0)), leaves: None, select: b"", parts: &[&record(number)] };
+        let appended = self.writer.append(&record).expect("the log has a reader");
+        self.writer.notify();
+        appended.end
+    }
+
+    fn stop(self) {
+        self.shared.persistence.append_only.order(Order::Stop);
+        self.thread.join().unwrap();
+    }
 }
 
 /// The contents of the increment after a crash.
@@ -170,19 +195,16 @@ fn check_always(failing: Failing) -> u64 {
         Failing::Only(operation) => Failing::Only(before + operation),
         other => other,
     });
-    let log = &shared.keyspace.log;
-    let mut writer = log.writer(0);
-    let thread = Writer::start(shared, files, log.attach(0)).unwrap();
+    let mut rig = Rig::start(shared, files);
     let mut expected = Vec::new();
     for number in 0..RECORD_COUNT {
-        let end = append(&mut writer, number);
+        let end = rig.append(number);
         await_that(|| shared.persistence.durable.end() >= end);
         expected.extend(record(number));
         let found = recovered(&disk);
         assert!(found.starts_with(&expected), "{failing:?}, record {number}: {}", found.escape_ascii());
     }
-    shared.persistence.append_only.order(Order::Stop);
-    thread.join().unwrap();
+    rig.stop();
     assert_eq!(recovered(&disk), expected, "{failing:?}");
     assert_eq!(shared.persistence.append_only.failure(), None);
     disk.operation_count() - before
@@ -202,20 +224,17 @@ fn writes_are_refused_while_the_disk_fails_without_loss() {
     let disk = CrashingDisk::new(3, Failing::Nothing);
     let shared = shared_with(Appendfsync::Everysec);
     let files = new_files(&disk);
-    let log = &shared.keyspace.log;
-    let mut writer = log.writer(0);
-    let thread = Writer::start(shared, files, log.attach(0)).unwrap();
-    let end = append(&mut writer, 0);
+    let mut rig = Rig::start(shared, files);
+    let end = rig.append(0);
     await_that(|| shared.persistence.append_only.figures.written.load(Ordering::Relaxed) == end.0);
     disk.set_failing(Failing::From(0));
-    append(&mut writer, 1);
+    rig.append(1);
     await_that(|| shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED));
     assert!(shared.persistence.append_only.failure().is_some());
     disk.set_failing(Failing::Nothing);
     await_that(|| !shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED));
-    append(&mut writer, 2);
-    shared.persistence.append_only.order(Order::Stop);
-    thread.join().unwrap();
+    rig.append(2);
+    rig.stop();
     assert_eq!(recovered(&disk), [record(0), record(1), record(2)].concat());
 }
 
@@ -224,11 +243,9 @@ fn writes_are_refused_until_a_write_succeeds_on_a_full_disk() {
     let disk = CrashingDisk::new(5, Failing::Nothing);
     let shared = shared_with(Appendfsync::Everysec);
     let files = new_files(&disk);
-    let log = &shared.keyspace.log;
-    let mut writer = log.writer(0);
-    let thread = Writer::start(shared, files, log.attach(0)).unwrap();
+    let mut rig = Rig::start(shared, files);
     disk.set_failing(Failing::Appends);
-    append(&mut writer, 0);
+    rig.append(0);
     let is_refused = || shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED);
     await_that(is_refused);
     // Each attempt cuts the file, which succeeds, and appends, which fails.
@@ -239,8 +256,7 @@ fn writes_are_refused_until_a_write_succeeds_on_a_full_disk() {
     });
     disk.set_failing(Failing::Nothing);
     await_that(|| !is_refused());
-    shared.persistence.append_only.order(Order::Stop);
-    thread.join().unwrap();
+    rig.stop();
     assert_eq!(recovered(&disk), record(0));
 }
 
@@ -250,16 +266,13 @@ fn the_thread_ends_on_a_full_disk() {
         let disk = CrashingDisk::new(6, Failing::Nothing);
         let shared = shared_with(Appendfsync::Everysec);
         let files = new_files(&disk);
-        let log = &shared.keyspace.log;
-        let mut writer = log.writer(0);
-        let thread = Writer::start(shared, files, log.attach(0)).unwrap();
+        let mut rig = Rig::start(shared, files);
         disk.set_failing(Failing::Appends);
-        append(&mut writer, 0);
+        rig.append(0);
         if is_failing_before {
             await_that(|| shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED));
         }
-        shared.persistence.append_only.order(Order::Stop);
-        thread.join().unwrap();
+        rig.stop();
         assert_eq!(recovered(&disk), b"", "only whole records");
     }
 }
@@ -278,15 +291,13 @@ fn a_slow_disk_holds_writers_back_only_when_the_buffer_is_full() {
     };
     let shared = leak(config);
     let files = new_files(&disk);
-    let log = &shared.keyspace.log;
-    let mut writer = log.writer(0);
     disk.gate.set_closed(true);
-    let thread = Writer::start(shared, files, log.attach(0)).unwrap();
-    append(&mut writer, 0);
+    let mut rig = Rig::start(shared, files);
+    rig.append(0);
     await_that(|| disk.gate.waiting.load(Ordering::Relaxed) > 0);
     let mut number = 1;
-    while log.has_room(64) {
-        append(&mut writer, number);
+    while shared.keyspace.log.has_room(64) {
+        rig.append(number);
         number += 1;
     }
     assert!(number > (1 << 20) / 10, "{number} records of 8 bytes");
@@ -301,9 +312,8 @@ fn a_slow_disk_holds_writers_back_only_when_the_buffer_is_full() {
     shared.check_sync(Uptime::now());
     assert_eq!(figures.delayed_syncs.load(Ordering::Relaxed), 1);
     disk.gate.set_closed(false);
-    await_that(|| log.has_room(64));
-    shared.persistence.append_only.order(Order::Stop);
-    thread.join().unwrap();
+    await_that(|| shared.keyspace.log.has_room(64));
+    rig.stop();
     assert!(!figures.syncing.is_under_way());
     let expected: Vec<u8> = (0..number).flat_map(record).collect();
     assert!(recovered(&disk.disk) == expected);
