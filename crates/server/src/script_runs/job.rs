@@ -18,6 +18,7 @@ use sync::atomic::{AtomicBool, Ordering};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
+use crate::monitoring::command_log::Thresholds;
 use crate::scripts::ScriptLatches;
 use crate::scripts::cache::Script;
 use crate::scripts::running::RunningScript;
@@ -86,6 +87,7 @@ pub struct Job {
     pub(super) effects: Effects,
     pub(super) session: Session,
     pub(super) config: Arc<Config>,
+    pub(super) thresholds: Thresholds,
     pub(super) code: Option<Code>,
     pub(super) keys: Rc<ArgsBuf>,
     pub(super) arguments: Rc<ArgsBuf>,
@@ -114,9 +116,9 @@ pub struct Job {
 impl Job {
     pub(super) fn new(shared: &'static Shared, host: Box<dyn Host>, thread: usize, ctx: &Ctx<'_>) -> Self {
         let users = shared.access.users();
-        let (peer, local) = ("lua".to_owned(), String::new());
-        let session = Session::new(0, peer, local, ctx.session.connected_at, &users);
+        let session = Session::new(0, String::new(), String::new(), ctx.session.connected_at, &users);
         let now = Ticks::now();
+        let config = shared.config.load_full();
         Self {
             shared,
             thread,
@@ -125,7 +127,8 @@ impl Job {
             latches: Latches::default(),
             effects: Effects::default(),
             session,
-            config: shared.config.load_full(),
+            thresholds: Thresholds::of(&config),
+            config,
             code: None,
             keys: Rc::default(),
             arguments: Rc::default(),
@@ -153,8 +156,12 @@ impl Job {
         ctx.data.exchange(&mut self.data);
         self.data.mode = ctx.data.mode;
         self.config = self.shared.config.load_full();
+        self.thresholds = Thresholds::of(&self.config);
         let (own, caller) = (&mut self.session, &mut *ctx.session);
         own.id = caller.id;
+        own.peer.clone_from(&caller.peer);
+        own.name.clone_from(&caller.name);
+        own.last_command = caller.last_command;
         own.db = caller.db;
         own.user = Arc::clone(&caller.user);
         own.users_version = caller.users_version;

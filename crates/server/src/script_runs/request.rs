@@ -19,6 +19,7 @@ use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
 use super::job::Job;
+use crate::monitoring::command_log::Cost;
 use crate::scripts::{ScriptLatches, errors};
 use crate::shared::modes::GlobalFlags;
 
@@ -87,7 +88,7 @@ impl Job {
         if !found.command.accepts(args.len()) {
             return refused(self, errors::WRONG_ARITY);
         }
-        if flags.contains(Flags::NOSCRIPT) {
+        if flags.contains(Flags::NOSCRIPT) && !self.shared.modes.scripts_run_all.load(Ordering::Relaxed) {
             let is_redis = self.config.extended_redis_compatibility;
             let text = if is_redis { errors::NOT_IN_SCRIPTS_OF_REDIS } else { errors::NOT_IN_SCRIPTS };
             return refused(self, text);
@@ -274,7 +275,13 @@ impl Job {
             statistics.errors.add(1);
             self.shared.monitoring.errors.count(error.code());
         }
-        statistics.ran(found.id, 1, Ticks::now().ns_since(began));
+        let ns = Ticks::now().ns_since(began);
+        statistics.ran(found.id, 1, ns);
+        // Sizes are those of what a client sends and receives.
+        let cost = Cost { ns, reply_size: 0, request_size: 0 };
+        if self.thresholds.are_exceeded(cost) {
+            self.shared.monitoring.log_command(&self.config, &self.session, found, args, cost);
+        }
         statistics.commands_processed.add(1);
         let unshown = Flags::SKIP_MONITOR | Flags::ADMIN;
         if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) && !found.command.flags.intersects(unshown)

@@ -15,6 +15,8 @@ use sync::{Mutex, MutexGuard};
 /// A function, with what is known about it.
 #[derive(Clone, Debug)]
 pub struct FunctionEntry {
+    /// Its name, as it was registered.
+    pub name: Vec<u8>,
     /// What it declares about itself.
     pub flags: ScriptFlags,
 }
@@ -24,8 +26,8 @@ pub struct FunctionEntry {
 pub struct LibrarySet {
     /// By name, sorted.
     pub libraries: Vec<Arc<LibraryFacts>>,
-    /// By the name of the function.
-    pub functions: HashMap<Vec<u8>, FunctionEntry>,
+    /// By the name of the function, in lower case.
+    functions: HashMap<Vec<u8>, FunctionEntry>,
 }
 
 /// See the module documentation.
@@ -117,6 +119,12 @@ impl Libraries {
 }
 
 impl LibrarySet {
+    /// The function with this name, in any case.
+    #[must_use]
+    pub fn function(&self, name: &[u8]) -> Option<&FunctionEntry> {
+        self.functions.get(name).or_else(|| self.functions.get(&name.to_ascii_lowercase()))
+    }
+
     fn find(&self, name: &[u8]) -> Result<usize, usize> {
         self.libraries.binary_search_by(|library| library.name[..].cmp(name))
     }
@@ -125,7 +133,7 @@ impl LibrarySet {
         let Ok(place) = self.find(name) else { return false };
         let library = self.libraries.remove(place);
         for function in &library.functions {
-            self.functions.remove(&function.name);
+            self.functions.remove(&function.name.to_ascii_lowercase());
         }
         true
     }
@@ -141,7 +149,7 @@ impl LibrarySet {
         let loaded = loader(code)?;
         self.remove(&header.name);
         for function in &loaded.functions {
-            if self.functions.contains_key(&function.name) {
+            if self.function(&function.name).is_some() {
                 return Err(CommandError::quoting(
                     [b"ERR Function ", &function.name[..], b" already exists"].concat(),
                 ));
@@ -150,8 +158,8 @@ impl LibrarySet {
         let mut facts =
             LibraryFacts { name: header.name.clone(), code: code.to_vec(), functions: Vec::new() };
         for function in loaded.functions {
-            let entry = FunctionEntry { flags: function.flags };
-            self.functions.insert(function.name.clone(), entry);
+            let entry = FunctionEntry { name: function.name.clone(), flags: function.flags };
+            self.functions.insert(function.name.to_ascii_lowercase(), entry);
             let flags = function.flags.names().collect();
             facts.functions.push(FunctionFacts {
                 name: function.name,

@@ -242,7 +242,7 @@ impl Worker {
             connection.session.blocked = None;
             connection.kept_latches = None;
             if connection.session.unfinished.is_some() {
-                self.executor.scripts.abandon(connection.session.id);
+                self.executor.abandon_script(&mut connection.session);
             }
         }
     }
