@@ -69,7 +69,7 @@ impl LibraryHeader {
         for word in &words[1..] {
             let given = match word.get(..5) {
                 Some(prefix) if prefix.eq_ignore_ascii_case(b"name=") => &word[5..],
-                _ => return Err(LibraryError([b"ERR Invalid metadata value given: ", word].concat())),
+                _ => return Err(LibraryError([b"ERR Invalid metadata value given: ", &word[..]].concat())),
             };
             if name.replace(given.to_vec()).is_some() {
                 return Err(LibraryError::new(

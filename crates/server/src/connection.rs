@@ -252,6 +252,7 @@ impl Connection {
             parts_ns: 0,
             is_muted: false,
             latches_for_writing: false,
+            late_messages: Vec::new(),
             script_latches: ScriptLatches::Declared,
             record,
             soft_limit_since: None,

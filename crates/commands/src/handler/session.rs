@@ -160,6 +160,8 @@ pub struct PausedExec {
     pub spent_ns: u64,
     /// Whether a command of it requires a barrier at its end.
     pub needs_barrier: bool,
+    /// Whether its connection is gone. Commands that concern only the connection are then left out.
+    pub is_orphan: bool,
 }
 
 /// The positions of the parts of a queued request.

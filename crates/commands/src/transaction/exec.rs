@@ -61,7 +61,7 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     if ctx.logs() {
         ctx.data.effects.begin_transaction();
     }
-    let begun = PausedExec { queue, at: 0, written: Vec::new(), spent_ns: 0, needs_barrier: false };
+    let begun = PausedExec { queue, at: 0, written: Vec::new(), spent_ns: 0, needs_barrier: false, is_orphan: false };
     run_from(ctx, begun, reply)
 }
 
@@ -78,6 +78,9 @@ fn run_from(ctx: &mut Ctx<'_>, mut exec: PausedExec, reply: Reply<'_>) -> Result
     let mut started_ns = ctx.host.uptime_ns().saturating_sub(std::mem::take(&mut exec.spent_ns));
     let mut paused_at = None;
     for (nth, queued) in exec.queue.iter_from(exec.at).enumerate() {
+        if exec.is_orphan && concerns_connection(queued) {
+            continue;
+        }
         if run_queued(ctx, queued, &mut out, &mut started_ns).is_break() {
             paused_at = Some(exec.at + nth);
             break;
@@ -104,6 +107,14 @@ fn run_from(ctx: &mut Ctx<'_>, mut exec: PausedExec, reply: Reply<'_>) -> Result
     ctx.session.flags.remove(SessionFlags::IN_EXEC);
     ctx.reuse_queue(exec.queue);
     Ok(out.done())
+}
+
+/// Whether a command changes nothing but its connection.
+fn concerns_connection(queued: Queued<'_>) -> bool {
+    let command = queued.found.command;
+    command.categories.intersects(Categories::CONNECTION | Categories::PUBSUB)
+        && !command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
+        && command.name != "select"
 }
 
 /// Runs one command of the transaction, and writes its reply. It began at `started_ns`, which is set to its

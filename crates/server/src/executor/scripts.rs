@@ -6,7 +6,8 @@ use commands::command::{Access, Flags};
 use commands::context::PlannedKey;
 use commands::host::Host;
 use commands::session::{Session, SessionFlags};
-use commands::table::Found;
+use commands::index::PlanKind;
+use commands::table::{Found, NUMBERED};
 use keyspace::{Busy, Tries};
 use os::clock::Ticks;
 use wire::request::{Args, ArgsBuf};
@@ -87,10 +88,12 @@ impl Executor {
     /// transaction with a script, is continued.
     pub fn abandon_script(&mut self, session: &mut Session) {
         session.unfinished = None;
-        let Some(exec) = session.paused_exec.take() else { return self.scripts.abandon(session.id) };
+        let Some(mut exec) = session.paused_exec.take() else { return self.scripts.abandon(session.id) };
+        exec.is_orphan = true;
         let users = self.shared.access.users();
         let (peer, local) = (session.peer.clone(), session.local.clone());
         let mut orphan = Session::new(session.id, peer, local, session.connected_at, &users);
+        orphan.last_command = session.last_command;
         orphan.db = session.db;
         orphan.protocol = session.protocol;
         orphan.user = Arc::clone(&session.user);
@@ -126,7 +129,8 @@ impl Executor {
 
     /// Continues a transaction without a connection.
     fn continue_transaction(&mut self, session: &mut Session, host: &dyn Host) {
-        let Some(found) = self.shared.commands.find(b"exec") else { return };
+        let Some(id) = session.last_command else { return session.unfinished = None };
+        let found = Found { command: NUMBERED[usize::from(id.0)].1, id, shape: PlanKind::Other };
         let mut request = ArgsBuf::new();
         request.push(b"exec");
         let current = CurrentRequest { found, args: request.args(), keys: &[], size: 0 };
@@ -135,6 +139,7 @@ impl Executor {
         run_handler(&mut ctx, &mut Vec::new(), protocol, self.shared);
         self.effects.shared_replies.parts().truncate_to(0);
         self.effects.needs_barrier = false;
+        self.subscriptions.deliver_after_transaction(&mut Vec::new());
     }
 
     /// Ends a request whose connection is gone: as [`Self::run`], without a reply.

@@ -218,7 +218,7 @@ impl Job {
     }
 
     /// Enters the list of the scripts that run long.
-    fn register(&mut self) -> &Arc<RunningScript> {
+    pub(super) fn register(&mut self) -> &Arc<RunningScript> {
         let (shared, code) = (self.shared, &self.code);
         let slots = if self.running.is_some() { Vec::new() } else { self.data.held_slots() };
         self.running.get_or_insert_with(|| {
@@ -233,14 +233,10 @@ impl Job {
             let count = self.keys.args().len().to_string().into_bytes();
             let command = [verb.to_vec(), name.clone(), count].into_iter().chain(words).collect();
             let running = Arc::new(RunningScript {
-                kind,
-                name,
-                command,
                 started: self.started,
                 client: self.client,
-                slots,
                 has_written: AtomicBool::new(self.has_written),
-                is_killed: AtomicBool::new(false),
+                ..RunningScript::new(kind, name, command, slots)
             });
             shared.scripts.running.enter(&running);
             running

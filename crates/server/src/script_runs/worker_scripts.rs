@@ -135,9 +135,8 @@ impl WorkerScripts {
             Ok(Code::Script(script)) => {
                 script.analysis.keeps_to_keys && !script.needs_everything.load(Ordering::Relaxed)
             }
-            Ok(Code::Function { .. }) => false,
-            // It will be refused.
-            Err(_) => true,
+            // Another worker may load it before it runs.
+            Ok(Code::Function { .. }) | Err(_) => false,
         }
     }
 
