@@ -87,6 +87,13 @@ impl<'a> Reader<'a> {
                 }
                 single(lua, "map", Value::Table(inner))?
             }
+            // Attributes are not shown.
+            b'|' => {
+                for _ in 0..2 * number() {
+                    self.value(lua)?;
+                }
+                self.value(lua)?
+            }
             b'~' => {
                 let inner = lua.create_table()?;
                 for _ in 0..number() {

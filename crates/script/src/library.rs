@@ -63,7 +63,8 @@ impl LibraryHeader {
         let Some(size) = code.iter().position(|byte| *byte == b'\n') else {
             return Err(LibraryError::new("ERR Invalid library metadata"));
         };
-        let words = words_of(&code[..size]).ok_or_else(|| LibraryError::new("ERR Invalid library metadata"))?;
+        let words =
+            words_of(&code[..size]).ok_or_else(|| LibraryError::new("ERR Invalid library metadata"))?;
         let engine = words.first().map_or(&b""[..], |word| &word[2..]);
         let mut name = None;
         for word in &words[1..] {
@@ -122,7 +123,8 @@ impl<S: Server> Interpreter<S> {
                      character long",
                 ));
             }
-            if functions[..index].iter().any(|(earlier, _)| earlier.name.eq_ignore_ascii_case(&function.name)) {
+            if functions[..index].iter().any(|(earlier, _)| earlier.name.eq_ignore_ascii_case(&function.name))
+            {
                 return Err(LibraryError::new("ERR Function already exists in the library"));
             }
         }

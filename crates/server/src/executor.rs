@@ -177,6 +177,9 @@ impl Executor {
                 .with_every_change(self.shared.hub.wants_every_change()),
         };
         self.latching.note_reads(self.settings.awaits_disk);
+        if config.maxmemory == 0 {
+            self.latching.mode.is_over_memory_limit = false;
+        }
         self.latching.mode.lazy_expire = config.lazyfree_lazy_expire;
         self.latching.mode.lazy_eviction = config.lazyfree_lazy_eviction;
         self.statistics.tracks_latency.set(u64::from(config.latency_tracking));

@@ -88,6 +88,8 @@ pub struct Session {
     /// The progress of its command. A handler that sets it writes no reply: the command runs again in
     /// the next turn, and continues there. `None`: no command is unfinished.
     pub unfinished: Option<u64>,
+    /// The time of its script, in Unix microseconds, once the script has asked for it.
+    pub script_micros: Option<i64>,
     /// The `MIGRATE` that it has begun.
     pub migration: Option<Box<Migration>>,
 }
@@ -410,6 +412,7 @@ impl Session {
             tracking: None,
             blocked: None,
             unfinished: None,
+            script_micros: None,
             migration: None,
         }
     }

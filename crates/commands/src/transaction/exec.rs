@@ -61,7 +61,8 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     if ctx.logs() {
         ctx.data.effects.begin_transaction();
     }
-    let begun = PausedExec { queue, at: 0, written: Vec::new(), spent_ns: 0, needs_barrier: false, is_orphan: false };
+    let begun =
+        PausedExec { queue, at: 0, written: Vec::new(), spent_ns: 0, needs_barrier: false, is_orphan: false };
     run_from(ctx, begun, reply)
 }
 

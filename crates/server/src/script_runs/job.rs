@@ -14,6 +14,7 @@ use config::Config;
 use keyspace::{Latched, Latches};
 use os::clock::Ticks;
 use script::{LogLevel, Run, ScriptFlags, Server, Verdict};
+use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
@@ -162,6 +163,7 @@ impl Job {
         own.peer.clone_from(&caller.peer);
         own.name.clone_from(&caller.name);
         own.last_command = caller.last_command;
+        own.script_micros = None;
         own.db = caller.db;
         own.user = Arc::clone(&caller.user);
         own.users_version = caller.users_version;
@@ -233,10 +235,14 @@ impl Job {
             let count = self.keys.args().len().to_string().into_bytes();
             let command = [verb.to_vec(), name.clone(), count].into_iter().chain(words).collect();
             let running = Arc::new(RunningScript {
+                kind,
+                name,
+                command,
                 started: self.started,
                 client: self.client,
+                slots: Mutex::new(slots),
                 has_written: AtomicBool::new(self.has_written),
-                ..RunningScript::new(kind, name, command, slots)
+                is_killed: AtomicBool::new(false),
             });
             shared.scripts.running.enter(&running);
             running

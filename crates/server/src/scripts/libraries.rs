@@ -27,7 +27,7 @@ pub struct LibrarySet {
     /// By name, sorted.
     pub libraries: Vec<Arc<LibraryFacts>>,
     /// By the name of the function, in lower case.
-    functions: HashMap<Vec<u8>, FunctionEntry>,
+    pub functions: HashMap<Vec<u8>, FunctionEntry>,
 }
 
 /// See the module documentation.

@@ -22,7 +22,7 @@ pub struct RunningScript {
     /// The client that runs it.
     pub client: u64,
     /// The slots whose latches it holds.
-    slots: Mutex<Vec<Slot>>,
+    pub slots: Mutex<Vec<Slot>>,
     /// When it began.
     pub started: Ticks,
     /// Whether it has written: then it can't be killed.
@@ -32,21 +32,6 @@ pub struct RunningScript {
 }
 
 impl RunningScript {
-    /// A script that has written nothing and holds these slots.
-    #[must_use]
-    pub fn new(kind: ScriptKind, name: Vec<u8>, command: Vec<Vec<u8>>, slots: Vec<Slot>) -> Self {
-        Self {
-            kind,
-            name,
-            command,
-            client: 0,
-            slots: Mutex::new(slots),
-            started: Ticks::now(),
-            has_written: AtomicBool::new(false),
-            is_killed: AtomicBool::new(false),
-        }
-    }
-
     /// Notes the slots that it holds now.
     pub fn holds(&self, slots: Vec<Slot>) {
         *self.slots() = slots;
