@@ -146,7 +146,7 @@ impl WorkerScripts {
         match self.resolve(name_of(found, args)).map(|code| code.flags()) {
             Ok(declared) if !declared.contains(ScriptFlags::WITHOUT_SHEBANG) => {
                 let writes = !declared.contains(ScriptFlags::NO_WRITES);
-                flags - Flags::MAY_REPLICATE | if writes { Flags::WRITE } else { Flags::empty() }
+                (flags - Flags::MAY_REPLICATE) | if writes { Flags::WRITE } else { Flags::empty() }
             }
             _ => flags,
         }
