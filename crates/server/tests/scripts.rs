@@ -202,3 +202,21 @@ fn a_denial_in_a_script_keeps_the_name_of_the_client() {
     let log = admin.text(&["ACL", "LOG"]);
     assert!(log.contains("\nlua\n") && log.contains("name=caller") && log.contains("cmd=eval"), "{log}");
 }
+
+#[test]
+fn functions_are_in_the_requests_of_a_rewritten_append_only_file() {
+    let options = ["--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--enable-debug-command", "yes", "--save", ""];
+    let server = Server::start(&options);
+    let mut client = server.client();
+    client.text(&["FUNCTION", "LOAD", "#!lua name=one\nredis.register_function('one', function() return 1 end)"]);
+    client.text(&["SET", "k", "v"]);
+    wait_for(|| Some(server.info(&mut client, "aof_rewrite_in_progress")).filter(|number| number == "0"));
+    client.text(&["BGREWRITEAOF"]);
+    wait_for(|| {
+        let fields = ["aof_rewrite_in_progress", "aof_rewrite_scheduled"];
+        Some(()).filter(|()| fields.iter().all(|field| server.info(&mut client, field) == "0"))
+    });
+    assert_eq!(client.text(&["DEBUG", "LOADAOF"]), "OK");
+    assert_eq!(client.text(&["FCALL", "one", "0"]), "1");
+    assert_eq!(client.text(&["GET", "k"]), "v");
+}
