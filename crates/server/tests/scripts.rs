@@ -205,10 +205,23 @@ fn a_denial_in_a_script_keeps_the_name_of_the_client() {
 
 #[test]
 fn functions_are_in_the_requests_of_a_rewritten_append_only_file() {
-    let options = ["--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--enable-debug-command", "yes", "--save", ""];
+    let options = [
+        "--appendonly",
+        "yes",
+        "--aof-use-rdb-preamble",
+        "no",
+        "--enable-debug-command",
+        "yes",
+        "--save",
+        "",
+    ];
     let server = Server::start(&options);
     let mut client = server.client();
-    client.text(&["FUNCTION", "LOAD", "#!lua name=one\nredis.register_function('one', function() return 1 end)"]);
+    client.text(&[
+        "FUNCTION",
+        "LOAD",
+        "#!lua name=one\nredis.register_function('one', function() return 1 end)",
+    ]);
     client.text(&["SET", "k", "v"]);
     wait_for(|| Some(server.info(&mut client, "aof_rewrite_in_progress")).filter(|number| number == "0"));
     client.text(&["BGREWRITEAOF"]);

@@ -112,6 +112,8 @@ pub struct Job {
     pub(super) slice_began: Ticks,
     /// Whether the script pauses, so that its next slice begins when it continues.
     pub(super) pauses: bool,
+    /// Whether the log has a line about how long it runs.
+    is_reported: bool,
 }
 
 impl Job {
@@ -149,6 +151,7 @@ impl Job {
             started: now,
             slice_began: now,
             pauses: false,
+            is_reported: false,
         }
     }
 
@@ -175,6 +178,7 @@ impl Job {
         own.flags |= caller.flags & (SessionFlags::TRACKING_BCAST | SessionFlags::TRACKING_NOLOOP);
         self.protocol = caller.protocol;
         self.has_written = false;
+        self.is_reported = false;
         self.has_met_undeclared = false;
         self.again = ScriptLatches::Declared;
         self.out.clear();
@@ -196,6 +200,7 @@ impl Job {
         ctx.effects.is_logged = self.data.logs();
         ctx.data.exchange(&mut self.data);
         ctx.session.tracking = self.session.tracking.take();
+        ctx.session.command_count += std::mem::take(&mut self.session.command_count);
         ctx.effects.dirty += std::mem::take(&mut self.effects.dirty);
         ctx.effects.needs_barrier |= std::mem::take(&mut self.effects.needs_barrier);
         if let Some(running) = self.running.take() {
@@ -217,6 +222,23 @@ impl Job {
         }
         self.code = None;
         std::mem::take(&mut self.effects.dirty)
+    }
+
+    /// Logs that the script runs longer than `busy-reply-threshold`, once.
+    #[cold]
+    fn report_if_slow(&mut self, now: Ticks) {
+        let ms = now.ns_since(self.started) / 1_000_000;
+        let threshold_ms = self.config.busy_reply_threshold;
+        let Some(code) = self.code.as_ref().filter(|_| threshold_ms > 0 && ms >= threshold_ms) else {
+            return;
+        };
+        self.is_reported = true;
+        log::warn!(
+            "Slow script detected: still in execution after {ms} milliseconds. You can try killing the script using the {} \
+             command. Script name is: {}.",
+            crate::scripts::kill_command(code.kind()),
+            String::from_utf8_lossy(&code.name()),
+        );
     }
 
     /// Enters the list of the scripts that run long.
@@ -295,6 +317,9 @@ impl Server for Job {
             return Verdict::Kill;
         }
         let now = Ticks::now();
+        if !self.is_reported {
+            self.report_if_slow(now);
+        }
         if std::mem::take(&mut self.pauses) {
             self.slice_began = now;
         }

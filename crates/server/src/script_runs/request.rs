@@ -296,6 +296,7 @@ impl Job {
             self.shared.monitoring.log_command(&self.config, &self.session, found, args, cost);
         }
         statistics.commands_processed.add(1);
+        self.session.command_count += 1;
         let unshown = Flags::SKIP_MONITOR | Flags::ADMIN;
         if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) && !found.command.flags.intersects(unshown)
         {
