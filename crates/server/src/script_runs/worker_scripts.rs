@@ -221,9 +221,9 @@ impl WorkerScripts {
         self.shared.scripts.cache.add(body, stays, compile)
     }
 
-    /// Loads a library.
+    /// Checks that a library can be loaded.
     pub fn load_library(&self, code: &[u8]) -> Result<LoadedLibrary, CommandError> {
-        self.with_engine(|engine| engine.load_library(code))
+        self.with_engine(|engine| engine.check_library(code))
     }
 
     /// Frees what scripts have left in the idle interpreter.

@@ -60,20 +60,19 @@ impl Libraries {
     /// Adds a library, and returns its name.
     pub fn load(&self, code: &[u8], replaces: bool, loader: Loader<'_>) -> Result<Vec<u8>, CommandError> {
         let mut set = self.lock();
-        let mut changed = LibrarySet::clone(&set);
-        let name = changed.add(code, replaces, loader)?;
-        self.replace(&mut set, changed);
+        // Copied only while a reader holds it.
+        let name = Arc::make_mut(&mut set).add(code, replaces, loader)?;
+        self.generation.fetch_add(1, Ordering::Release);
         Ok(name)
     }
 
     /// Deletes a library.
     pub fn delete(&self, name: &[u8]) -> Result<(), CommandError> {
         let mut set = self.lock();
-        let mut changed = LibrarySet::clone(&set);
-        if !changed.remove(name) {
+        if !Arc::make_mut(&mut set).remove(name) {
             return Err(CommandError::new("ERR Library not found"));
         }
-        self.replace(&mut set, changed);
+        self.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -138,23 +137,28 @@ impl LibrarySet {
         true
     }
 
+    /// Adds a library, or changes nothing.
     fn add(&mut self, code: &[u8], replaces: bool, loader: Loader<'_>) -> Result<Vec<u8>, CommandError> {
         let header = LibraryHeader::parse(code).map_err(|error| CommandError::quoting(error.0))?;
-        let exists = self.find(&header.name).is_ok();
-        if exists && !replaces {
+        let replaced = self.find(&header.name).ok().map(|place| Arc::clone(&self.libraries[place]));
+        if replaced.is_some() && !replaces {
             return Err(CommandError::quoting(
                 [b"ERR Library '", &header.name[..], b"' already exists"].concat(),
             ));
         }
         let loaded = loader(code)?;
-        self.remove(&header.name);
+        let is_replaced = |name: &[u8]| {
+            let mut functions = replaced.iter().flat_map(|library| &library.functions);
+            functions.any(|function| function.name.eq_ignore_ascii_case(name))
+        };
         for function in &loaded.functions {
-            if self.function(&function.name).is_some() {
+            if self.function(&function.name).is_some() && !is_replaced(&function.name) {
                 return Err(CommandError::quoting(
                     [b"ERR Function ", &function.name[..], b" already exists"].concat(),
                 ));
             }
         }
+        self.remove(&header.name);
         let mut facts =
             LibraryFacts { name: header.name.clone(), code: code.to_vec(), functions: Vec::new() };
         for function in loaded.functions {
