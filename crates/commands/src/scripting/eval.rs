@@ -124,6 +124,19 @@ fn key_count(args: Args<'_>) -> Result<usize, CommandError> {
     }
 }
 
+/// The error of a call of a function with a wrong number of keys.
+fn function_error(ctx: &Ctx<'_>, name: &[u8], error: CommandError) -> CommandError {
+    let libraries = ctx.host.libraries();
+    let mut functions = libraries.iter().flat_map(|library| &library.functions);
+    if !functions.any(|function| function.name.eq_ignore_ascii_case(name)) {
+        return CommandError::new("ERR Function not found");
+    }
+    match error == CommandError::NOT_AN_INTEGER {
+        true => CommandError::new("ERR Bad number of keys provided"),
+        false => error,
+    }
+}
+
 /// Runs a script or function with the keys and arguments of the request.
 pub(super) fn run(
     ctx: &mut Ctx<'_>,
@@ -133,9 +146,7 @@ pub(super) fn run(
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     let count = key_count(args).map_err(|error| match name {
-        ScriptName::Function(_) if error == CommandError::NOT_AN_INTEGER => {
-            CommandError::new("ERR Bad number of keys provided")
-        }
+        ScriptName::Function(name) => function_error(ctx, name, error),
         _ => error,
     })?;
     let keys = args.range(FIRST_KEY..FIRST_KEY + count);
