@@ -102,6 +102,9 @@ const SHA_ARGS: &[Arg] = &[
     Arg::string("arg").optional().multiple(),
 ];
 
+/// Digits of a digest.
+const SHA_LEN: usize = 40;
+
 /// Argument index of the first key.
 const FIRST_KEY: usize = 3;
 
@@ -147,6 +150,7 @@ pub(super) fn run(
 ) -> Result<Replied, CommandError> {
     let count = key_count(args).map_err(|error| match name {
         ScriptName::Function(name) => function_error(ctx, name, error),
+        ScriptName::Sha(sha) if sha.len() != SHA_LEN => CommandError::new("NOSCRIPT No matching script."),
         _ => error,
     })?;
     let keys = args.range(FIRST_KEY..FIRST_KEY + count);
