@@ -148,6 +148,7 @@ fn word_kind(name: &str) -> fn(&mut Random) -> Vec<u8> {
         "member" => words::member,
         "script" => script_texts::script,
         "sha" => script_texts::sha,
+        "loaded" => script_texts::loaded,
         "library" => script_texts::library,
         "function" => script_texts::function,
         "autoid" => words::auto_id,

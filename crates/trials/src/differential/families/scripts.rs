@@ -16,7 +16,7 @@ pub const SCRIPTS: Family = Family {
             "EVAL script 1 key <GET|INCR|HGETALL|LRANGE|SET|TYPE|ZRANGE|SMEMBERS|OBJECT|odd> <key|ENCODING> value*",
         ),
         (3, "EVALSHA sha 0"),
-        (1, "SCRIPT LOAD script"),
+        (1, "SCRIPT LOAD loaded"),
         (1, "SCRIPT EXISTS sha odd"),
         (1, "SCRIPT <FLUSH [SYNC|ASYNC|odd]|KILL|HELP odd|odd>"),
         (12, "FUNCTION LOAD [REPLACE] library"),
