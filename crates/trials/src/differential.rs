@@ -15,7 +15,6 @@ mod grammar;
 pub mod normal;
 mod player;
 mod published;
-mod script_texts;
 pub mod sequence;
 mod stage;
 mod words;

@@ -2,7 +2,6 @@
 
 mod deep;
 mod lists;
-mod scripts;
 
 /// A command family: its name on the command line, and its weighted commands.
 pub struct Family {
@@ -23,7 +22,6 @@ pub static FAMILIES: &[Family] = &[
     CONNECTION,
     STREAMS,
     lists::LISTS,
-    scripts::SCRIPTS,
     deep::DEEP,
     SETS,
     SORTED_SETS,
