@@ -2,7 +2,7 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use crate::failure::{bad_argument, library_error};
+use crate::failure::bad_argument;
 use crate::memory::host_function;
 
 /// The library.
@@ -61,9 +61,6 @@ fn shift(lua: &Lua, library: &Table, name: &'static str, operation: fn(u32, u32)
 fn to_hex(lua: &Lua, args: MultiValue) -> mlua::Result<mlua::String> {
     let value = number(lua, &args, 0, "tohex")?;
     let digits = if args.len() < 2 { 8 } else { number(lua, &args, 1, "tohex")? as i32 };
-    if digits == i32::MIN {
-        return Err(library_error(lua, "number of digits out of range"));
-    }
     let count = digits.unsigned_abs().min(8) as usize;
     let text = if digits < 0 { format!("{value:08X}") } else { format!("{value:08x}") };
     lua.create_string(&text[8 - count..])

@@ -6,7 +6,7 @@ mod encode;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use mlua::{Lua, MultiValue, Table, Value};
+use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 
 use crate::failure::{bad_argument, library_error};
 use crate::memory::host_function;
@@ -83,16 +83,20 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
             decode::decode(lua, &text.as_bytes(), state.get(), &marker)
         })?,
     )?;
-    number_setting(lua, &library, &settings, "encode_max_depth", (1, DEPTH_LIMIT), |all| {
-        &mut all.encode_depth_max
-    })?;
-    number_setting(lua, &library, &settings, "decode_max_depth", (1, DEPTH_LIMIT), |all| {
-        &mut all.decode_depth_max
-    })?;
-    number_setting(lua, &library, &settings, "encode_number_precision", (1, 16), |all| &mut all.precision)?;
-    flag_setting(lua, &library, &settings, "encode_keep_buffer", |all| &mut all.keep_buffer)?;
-    flag_setting(lua, &library, &settings, "decode_invalid_numbers", |all| &mut all.decodes_invalid)?;
-    flag_setting(lua, &library, &settings, "decode_array_with_array_mt", |all| &mut all.marks_arrays)?;
+    let number = |name, range, field| {
+        let parse = move |lua: &Lua, value: &Value| integer(lua, value, 1, name, range);
+        setting(lua, &library, &settings, (name, parse), field)
+    };
+    number("encode_max_depth", (1, DEPTH_LIMIT), |all| &mut all.encode_depth_max)?;
+    number("decode_max_depth", (1, DEPTH_LIMIT), |all| &mut all.decode_depth_max)?;
+    number("encode_number_precision", (1, 16), |all| &mut all.precision)?;
+    let switch = |name, field| {
+        let parse = move |lua: &Lua, value: &Value| flag(lua, value, name);
+        setting(lua, &library, &settings, (name, parse), field)
+    };
+    switch("encode_keep_buffer", |all| &mut all.keep_buffer)?;
+    switch("decode_invalid_numbers", |all| &mut all.decodes_invalid)?;
+    switch("decode_array_with_array_mt", |all| &mut all.marks_arrays)?;
     let state = Rc::clone(&settings);
     library.set(
         "encode_invalid_numbers",
@@ -137,13 +141,13 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     Ok(library)
 }
 
-fn number_setting(
+/// Adds a function that returns a setting, and sets it first if it has an argument.
+fn setting<T: Copy + IntoLua + 'static>(
     lua: &Lua,
     library: &Table,
     settings: &Rc<Cell<Settings>>,
-    name: &'static str,
-    range: (i64, i64),
-    field: fn(&mut Settings) -> &mut i64,
+    (name, parse): (&'static str, impl Fn(&Lua, &Value) -> mlua::Result<T> + 'static),
+    field: fn(&mut Settings) -> &mut T,
 ) -> mlua::Result<()> {
     let state = Rc::clone(settings);
     library.set(
@@ -151,28 +155,7 @@ fn number_setting(
         host_function(lua, move |lua, args: MultiValue| {
             let mut all = state.get();
             if let Some(value) = args.front() {
-                *field(&mut all) = integer(lua, value, 1, name, range)?;
-                state.set(all);
-            }
-            Ok(*field(&mut all))
-        })?,
-    )
-}
-
-fn flag_setting(
-    lua: &Lua,
-    library: &Table,
-    settings: &Rc<Cell<Settings>>,
-    name: &'static str,
-    field: fn(&mut Settings) -> &mut bool,
-) -> mlua::Result<()> {
-    let state = Rc::clone(settings);
-    library.set(
-        name,
-        host_function(lua, move |lua, args: MultiValue| {
-            let mut all = state.get();
-            if let Some(value) = args.front() {
-                *field(&mut all) = flag(lua, value, name)?;
+                *field(&mut all) = parse(lua, value)?;
                 state.set(all);
             }
             Ok(*field(&mut all))

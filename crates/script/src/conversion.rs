@@ -3,6 +3,7 @@
 //! The rules are those of Redis: in RESP2 null is `false`, a status is a table with the field `ok`, an error one with
 //! `err`; in RESP3 maps, sets, doubles, big numbers and verbatim strings are tables with one field that names them.
 
+use commands::error::up_to_nul;
 use mlua::{Lua, Table, Value};
 use wire::reply::ReplyBuffer;
 
@@ -86,6 +87,13 @@ impl<'a> Reader<'a> {
                     }
                 }
                 single(lua, "map", Value::Table(inner))?
+            }
+            // Attributes are not shown.
+            b'|' => {
+                for _ in 0..2 * number() {
+                    self.value(lua)?;
+                }
+                self.value(lua)?
             }
             b'~' => {
                 let inner = lua.create_table()?;
@@ -239,9 +247,9 @@ pub(crate) fn to_integer(value: f64) -> i64 {
     }
 }
 
-/// A status or an error is one line.
+/// A status or an error is one line, and ends at a NUL.
 pub(crate) fn one_line(text: &[u8]) -> Vec<u8> {
-    text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
+    up_to_nul(text).iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }
 
 /// The reply for a script that failed: `value` is what the error handler of the sandbox has made of the error.

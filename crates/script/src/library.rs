@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use mlua::{ChunkMode, Function, Lua, MultiValue, Table, Value};
+use wire::request::words_of;
 
 use crate::failure::{Failure, api_error, failure_of, text_of};
 use crate::interpreter::api;
@@ -62,13 +63,14 @@ impl LibraryHeader {
         let Some(size) = code.iter().position(|byte| *byte == b'\n') else {
             return Err(LibraryError::new("ERR Invalid library metadata"));
         };
-        let mut words = code[2..size].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let engine = words.next().unwrap_or_default().to_vec();
+        let words =
+            words_of(&code[..size]).ok_or_else(|| LibraryError::new("ERR Invalid library metadata"))?;
+        let engine = words.first().map_or(&b""[..], |word| &word[2..]);
         let mut name = None;
-        for word in words {
+        for word in &words[1..] {
             let given = match word.get(..5) {
                 Some(prefix) if prefix.eq_ignore_ascii_case(b"name=") => &word[5..],
-                _ => return Err(LibraryError([b"ERR Invalid metadata value given: ", word].concat())),
+                _ => return Err(LibraryError([b"ERR Invalid metadata value given: ", &word[..]].concat())),
             };
             if name.replace(given.to_vec()).is_some() {
                 return Err(LibraryError::new(
@@ -84,7 +86,7 @@ impl LibraryHeader {
             ));
         }
         if !engine.eq_ignore_ascii_case(b"lua") {
-            return Err(LibraryError([b"ERR Engine '", &engine[..], b"' not found"].concat()));
+            return Err(LibraryError([b"ERR Engine '", engine, b"' not found"].concat()));
         }
         Ok(Self { engine: b"LUA".to_vec(), name, size })
     }
@@ -121,7 +123,8 @@ impl<S: Server> Interpreter<S> {
                      character long",
                 ));
             }
-            if functions[..index].iter().any(|(earlier, _)| earlier.name == function.name) {
+            if functions[..index].iter().any(|(earlier, _)| earlier.name.eq_ignore_ascii_case(&function.name))
+            {
                 return Err(LibraryError::new("ERR Function already exists in the library"));
             }
         }

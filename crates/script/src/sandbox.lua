@@ -160,6 +160,9 @@ function globals.unpack(list, first, last)
     local from = tonumber(first or 1)
     local to = tonumber(last or (type(list) == "table" and #list or 0))
     if from and to and not (to - from < 8000) then error("too many results to unpack", 2) end
+    -- The arguments count towards Lua's limit of 8,000 values on the stack.
+    if last == nil and first == nil then return raw_unpack(list) end
+    if last == nil then return raw_unpack(list, first) end
     return raw_unpack(list, first, last)
 end
 local raw_collectgarbage = collectgarbage
@@ -203,12 +206,13 @@ globals.__server__err__handler, globals.__redis__err__handler = handle, handle
 raw_getmetatable("").__index = strings
 string_metatable = protect({__index = globals.string})
 
-raw_setmetatable(globals, {__index = function(_, name)
+local function refuse_global(_, name)
     if type(name) ~= "string" and type(name) ~= "number" then
         error("Second argument to luaProtectedTableError must be a string or number", 2)
     end
     error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
-end})
+end
+raw_setmetatable(globals, {__index = refuse_global})
 backing[G] = globals
 raw_setmetatable(G, {__index = globals, __newindex = refuse})
 
@@ -242,11 +246,10 @@ end
 -- The environment of a library while its code runs: `server` registers functions there, and runs no commands. Returns it
 -- with the function that ends this.
 local function environment_for_library(library_api)
-    raw_setmetatable(library_api, {__index = function(_, name)
-        error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
-    end})
+    raw_setmetatable(library_api, {__index = refuse_global})
     local protected = protect(library_api)
-    local while_loading = raw_setmetatable({server = protected, redis = protected}, {__index = globals})
+    -- Nothing else exists until the library is loaded.
+    local while_loading = raw_setmetatable({server = protected, redis = protected}, {__index = refuse_global})
     local metatable = {__index = while_loading, __newindex = refuse}
     local environment = raw_setmetatable({}, metatable)
     backing[environment] = globals

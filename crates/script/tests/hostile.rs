@@ -95,7 +95,7 @@ fn hostile_scripts_fail() {
             ("return struct.pack('i2147483648', 1)", "integral size overflow"),
             ("return struct.unpack('c2147483647', 'x')", "data string too short"),
             ("return struct.unpack('>I2c0', string.char(255, 255))", "data string too short"),
-            ("return bit.tohex(1, -2147483648)", "number of digits out of range"),
+            ("return bit.tohex(1, -2147483648)", "00000001"),
             // CVE-2022-0543: libraries of the system.
             ("return package", "nonexistent global variable 'package'"),
             ("return io", "nonexistent global variable 'io'"),

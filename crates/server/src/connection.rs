@@ -159,6 +159,8 @@ pub struct Connection {
     pub is_muted: bool,
     /// Whether the current request only reads, but is to wait, which needs latches for writing.
     pub latches_for_writing: bool,
+    /// Messages that arrived during its transaction, while one of its scripts is paused.
+    pub late_messages: Vec<u8>,
     /// The latches with which its script is to be run.
     pub script_latches: ScriptLatches,
     /// The state that other threads can read.
@@ -250,6 +252,7 @@ impl Connection {
             parts_ns: 0,
             is_muted: false,
             latches_for_writing: false,
+            late_messages: Vec::new(),
             script_latches: ScriptLatches::Declared,
             record,
             soft_limit_since: None,

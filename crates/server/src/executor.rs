@@ -35,7 +35,7 @@ use commands::context::{Effects, PlannedKey};
 use commands::error::CommandError;
 use commands::host::Host;
 use commands::index::Found;
-use commands::session::SessionFlags;
+use commands::session::{Session, SessionFlags};
 use keyspace::{Latching, Tries, WantedEvents};
 use os::clock::Ticks;
 use sync::simulation::{self, Gap};
@@ -82,6 +82,8 @@ pub struct Executor {
     slots: Vec<Slot>,
     effects: Effects,
     serve_context: ServeContext,
+    /// The sessions of transactions whose scripts are paused and whose connections are gone.
+    orphans: Vec<Session>,
 }
 
 /// A request in the executor.
@@ -157,6 +159,7 @@ impl Executor {
             slots: Vec::new(),
             effects: Effects::default(),
             serve_context: ServeContext::new(),
+            orphans: Vec::new(),
         };
         executor.effects.shared_replies.accept(true);
         executor.take_config_over();
@@ -174,6 +177,9 @@ impl Executor {
                 .with_every_change(self.shared.hub.wants_every_change()),
         };
         self.latching.note_reads(self.settings.awaits_disk);
+        if config.maxmemory == 0 {
+            self.latching.mode.is_over_memory_limit = false;
+        }
         self.latching.mode.lazy_expire = config.lazyfree_lazy_expire;
         self.latching.mode.lazy_eviction = config.lazyfree_lazy_eviction;
         self.statistics.tracks_latency.set(u64::from(config.latency_tracking));
@@ -372,7 +378,8 @@ impl Executor {
             return self.refuse(connection, plan, args);
         };
         let (command, keys) = (found.command, planned.keys_of(plan, nth));
-        if connection.session.unfinished.is_some() && matches!(command.access, Access::Script { .. }) {
+        let runs_scripts = matches!(command.access, Access::Script { .. } | Access::Queued);
+        if connection.session.unfinished.is_some() && runs_scripts {
             return self.continue_script(connection, plan, (found, args, keys), started, host);
         }
         let first_key = planned.first_announced_of(plan, nth);
@@ -498,6 +505,7 @@ impl Executor {
         }
         if connection.session.unfinished.is_some() {
             if !failed {
+                self.subscriptions.exchange_late(&mut connection.late_messages);
                 return self.finish_part(connection, started);
             }
             connection.session.unfinished = None;

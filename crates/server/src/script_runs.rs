@@ -15,13 +15,13 @@ use commands::error::CommandError;
 pub use self::worker_scripts::{MakeHost, ScriptPlan, WorkerScripts};
 use crate::shared::Shared;
 
-/// Adds a library that a file has.
+/// Adds a library that a file has; `replaces`: one with its name may exist.
 ///
 /// # Errors
 /// It is refused.
-pub fn load_from_file(shared: &'static Shared, code: &[u8]) -> Result<(), CommandError> {
+pub fn load_from_file(shared: &'static Shared, code: &[u8], replaces: bool) -> Result<(), CommandError> {
     let mut engine = engine::Engine::new(worker_scripts::settings(shared)).map_err(no_interpreter)?;
-    shared.scripts.libraries.load(code, true, &mut |code| engine.load_library(code)).map(drop)
+    shared.scripts.libraries.load(code, replaces, &mut |code| engine.load_library(code)).map(drop)
 }
 
 /// There is no memory for an interpreter.

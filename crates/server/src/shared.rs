@@ -160,5 +160,6 @@ impl Shared {
         self.note_peak(self.used_memory() as u64);
         self.connections.reset();
         self.scripts.totals.reset();
+        self.scripts.cache.reset_evicted();
     }
 }

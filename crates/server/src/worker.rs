@@ -164,8 +164,8 @@ impl Worker {
             self.defragment();
         }
         self.run_ready();
-        if self.executor.scripts.has_orphans() {
-            self.executor.continue_orphan(&self.host);
+        if self.executor.has_orphans() {
+            self.executor.continue_orphans(&self.host);
         }
         self.end_waits();
         if self.clock.uptime > self.cron.reclaimed_at {
@@ -209,7 +209,7 @@ impl Worker {
             && !self.cron.defragmenter.has_time()
             && !self.host.subscriptions.has_mail()
             && !self.executor.has_deferred_serves()
-            && !self.executor.scripts.has_orphans()
+            && !self.executor.has_orphans()
             && self.own_handle().mailbox().prepare_sleep();
         if sleeps {
             let deadline = self.waits.deadlines.first().map(|(at, _)| at.plus_ms(1));

@@ -16,6 +16,7 @@ use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
 use crate::acl::{DenialContext, User, Users};
+use crate::command::Access;
 use crate::context::PlannedKey;
 use crate::error::CommandError;
 use crate::found::{CommandId, Found};
@@ -72,6 +73,8 @@ pub struct Session {
     pub reply_lsn: Lsn,
     /// Commands queued since `MULTI`.
     pub multi: Option<Box<Queue>>,
+    /// The transaction that it runs, while one of its scripts is paused.
+    pub paused_exec: Option<Box<PausedExec>>,
     /// Watched keys (`WATCH`).
     pub watching: Option<Box<Watching>>,
     /// Subscriptions; `None`: none.
@@ -85,6 +88,8 @@ pub struct Session {
     /// The progress of its command. A handler that sets it writes no reply: the command runs again in
     /// the next turn, and continues there. `None`: no command is unfinished.
     pub unfinished: Option<u64>,
+    /// The time of its script, in Unix microseconds, once the script has asked for it.
+    pub script_micros: Option<i64>,
     /// The `MIGRATE` that it has begun.
     pub migration: Option<Box<Migration>>,
 }
@@ -141,6 +146,24 @@ pub struct Queue {
     size: usize,
     /// The database in which the next request will run, if a queued one selects it.
     db: Option<DbIndex>,
+    /// Whether one of them runs a script.
+    runs_scripts: bool,
+}
+
+/// A transaction whose script has paused. It keeps the latches and the effects of all its commands.
+pub struct PausedExec {
+    /// Its commands.
+    pub queue: Box<Queue>,
+    /// The number of the command that runs the script.
+    pub at: usize,
+    /// The start of its reply. It is held back, so that no message is sent in the middle of the reply.
+    pub written: Vec<u8>,
+    /// How long the command has run, in nanoseconds.
+    pub spent_ns: u64,
+    /// Whether a command of it requires a barrier at its end.
+    pub needs_barrier: bool,
+    /// Whether its connection is gone. Commands that concern only the connection are then left out.
+    pub is_orphan: bool,
 }
 
 /// The positions of the parts of a queued request.
@@ -183,12 +206,18 @@ impl Queue {
         self.keys.extend_from_slice(keys);
         self.size += buffer.allocated_size() - size + size_of::<Entry>() + size_of_val(keys);
         let (args, keys) = (first_arg..first_arg + args.len(), first_key..self.keys.len());
+        self.runs_scripts |= matches!(found.command.access, Access::Script { .. });
         self.requests.push(Entry { found, chunk, args, keys });
     }
 
     /// Iterates over the requests, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Queued<'_>> {
-        self.requests.iter().map(|entry| Queued {
+        self.iter_from(0)
+    }
+
+    /// Iterates over the requests from this one on.
+    pub fn iter_from(&self, first: usize) -> impl ExactSizeIterator<Item = Queued<'_>> {
+        self.requests[first..].iter().map(|entry| Queued {
             found: entry.found,
             args: self.chunks[entry.chunk].args().range(entry.args.clone()),
             keys: &self.keys[entry.keys.clone()],
@@ -210,6 +239,12 @@ impl Queue {
     /// Notes that a queued request selects a database.
     pub fn select(&mut self, db: DbIndex) {
         self.db = Some(db);
+    }
+
+    /// Whether one of the requests runs a script.
+    #[must_use]
+    pub fn runs_scripts(&self) -> bool {
+        self.runs_scripts
     }
 
     /// Whether nothing is queued.
@@ -237,6 +272,7 @@ impl Queue {
         });
         self.size = 0;
         self.db = None;
+        self.runs_scripts = false;
     }
 }
 
@@ -369,12 +405,14 @@ impl Session {
             command_count: 0,
             reply_lsn: Lsn(0),
             multi: None,
+            paused_exec: None,
             watching: None,
             subscriptions: None,
             delivered_seq: 0,
             tracking: None,
             blocked: None,
             unfinished: None,
+            script_micros: None,
             migration: None,
         }
     }
@@ -434,6 +472,13 @@ impl Session {
         );
         let is_local = self.from_local || self.by_unix_socket;
         if config.enable_debug_command.allows(is_local) { Ok(()) } else { Err(NOT_ALLOWED) }
+    }
+
+    /// The commands of the transaction that is being queued, or whose script is paused.
+    #[must_use]
+    pub fn transaction(&self) -> Option<&Queue> {
+        let paused = self.paused_exec.as_ref().map(|paused| &*paused.queue);
+        paused.or(self.multi.as_deref())
     }
 
     /// Whether a transaction is being queued.

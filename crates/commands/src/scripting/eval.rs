@@ -102,6 +102,9 @@ const SHA_ARGS: &[Arg] = &[
     Arg::string("arg").optional().multiple(),
 ];
 
+/// Digits of a digest.
+const SHA_LEN: usize = 40;
+
 /// Argument index of the first key.
 const FIRST_KEY: usize = 3;
 
@@ -124,6 +127,19 @@ fn key_count(args: Args<'_>) -> Result<usize, CommandError> {
     }
 }
 
+/// The error of a call of a function with a wrong number of keys.
+fn function_error(ctx: &Ctx<'_>, name: &[u8], error: CommandError) -> CommandError {
+    let libraries = ctx.host.libraries();
+    let mut functions = libraries.iter().flat_map(|library| &library.functions);
+    if !functions.any(|function| function.name.eq_ignore_ascii_case(name)) {
+        return CommandError::new("ERR Function not found");
+    }
+    match error == CommandError::NOT_AN_INTEGER {
+        true => CommandError::new("ERR Bad number of keys provided"),
+        false => error,
+    }
+}
+
 /// Runs a script or function with the keys and arguments of the request.
 pub(super) fn run(
     ctx: &mut Ctx<'_>,
@@ -133,9 +149,8 @@ pub(super) fn run(
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     let count = key_count(args).map_err(|error| match name {
-        ScriptName::Function(_) if error == CommandError::NOT_AN_INTEGER => {
-            CommandError::new("ERR Bad number of keys provided")
-        }
+        ScriptName::Function(name) => function_error(ctx, name, error),
+        ScriptName::Sha(sha) if sha.len() != SHA_LEN => CommandError::new("NOSCRIPT No matching script."),
         _ => error,
     })?;
     let keys = args.range(FIRST_KEY..FIRST_KEY + count);

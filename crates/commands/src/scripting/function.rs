@@ -142,7 +142,10 @@ const fn writer(
 
 fn flush(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let is_known = |word: &[u8]| word.eq_token("sync") || word.eq_token("async");
-    if args.len() > 3 || args.get(2).is_some_and(|word| !is_known(word)) {
+    if args.len() > 3 {
+        return Err(help::wrong_subcommand("FUNCTION", args.at(1)));
+    }
+    if args.get(2).is_some_and(|word| !is_known(word)) {
         return Err(CommandError::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
     ctx.host.flush_libraries();

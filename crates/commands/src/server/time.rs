@@ -7,6 +7,7 @@ use crate::context::Ctx;
 use crate::doc::{Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::session::SessionFlags;
 
 /// `TIME`
 pub const COMMAND: Command = Command::keyless(
@@ -23,7 +24,11 @@ pub const COMMAND: Command = Command::keyless(
 .tips(&["nondeterministic_output"]);
 
 fn run(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let micros = ctx.host.unix_micros();
+    let micros = match ctx.session.flags.contains(SessionFlags::IN_SCRIPT) {
+        // Time does not pass while a script runs.
+        true => *ctx.session.script_micros.get_or_insert_with(|| ctx.host.unix_micros()),
+        false => ctx.host.unix_micros(),
+    };
     let mut out = reply.array(2);
     out.bulk_int(micros / 1_000_000);
     out.bulk_int(micros % 1_000_000);

@@ -1,8 +1,10 @@
 //! `EXEC`: runs the queued commands.
 //!
 //! Runs under the latches of all queued commands and watched keys, so the transaction is isolated. The error
-//! of a failed command is its reply; the following commands still run.
+//! of a failed command is its reply; the following commands still run. If a script pauses, the whole transaction does: the
+//! handler writes nothing and runs again later, as that of a command in parts.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use wire::reply::ReplyBuffer;
@@ -15,7 +17,7 @@ use crate::doc::{Doc, Group};
 use crate::error::CommandError;
 use crate::host::{DenialEvent, QueuedCost};
 use crate::reply::{Replied, Reply};
-use crate::session::{Queued, SessionFlags};
+use crate::session::{PausedExec, Queued, SessionFlags};
 
 /// `EXEC`
 pub const COMMAND: Command = Command {
@@ -41,6 +43,9 @@ const REFUSED_BEFORE: CommandError =
     CommandError::new("EXECABORT Transaction discarded because of previous errors.");
 
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    if let Some(paused) = ctx.session.paused_exec.take() {
+        return run_from(ctx, *paused, reply);
+    }
     let queue = ctx.session.multi.take().ok_or(NOT_BEGUN)?;
     if ctx.session.flags.contains(SessionFlags::DIRTY_EXEC) {
         ctx.session.flags.remove(SessionFlags::DIRTY_EXEC);
@@ -53,32 +58,81 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
         return Ok(reply.null_array());
     }
     ctx.session.flags.insert(SessionFlags::IN_EXEC);
-    let mut out = reply.array(queue.len());
-    let mut started_ns = ctx.host.uptime_ns();
-    let logs = ctx.logs();
-    if logs {
+    if ctx.logs() {
         ctx.data.effects.begin_transaction();
     }
-    for queued in queue.iter() {
-        run_queued(ctx, queued, &mut out, &mut started_ns);
+    let begun =
+        PausedExec { queue, at: 0, written: Vec::new(), spent_ns: 0, needs_barrier: false, is_orphan: false };
+    run_from(ctx, begun, reply)
+}
+
+/// Runs the commands of the transaction, from the one at which it has paused. If a script pauses, nothing is written, and
+/// the transaction is noted in the session.
+fn run_from(ctx: &mut Ctx<'_>, mut exec: PausedExec, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let mut out = reply.parts();
+    let begin = out.mark();
+    match exec.at {
+        0 if exec.written.is_empty() => out.array(exec.queue.len()),
+        _ => out.raw(&exec.written),
     }
-    if logs {
+    let shares = exec.queue.runs_scripts().then(|| ctx.effects.shared_replies.accept(false));
+    let mut started_ns = ctx.host.uptime_ns().saturating_sub(std::mem::take(&mut exec.spent_ns));
+    let mut paused_at = None;
+    for (nth, queued) in exec.queue.iter_from(exec.at).enumerate() {
+        if exec.is_orphan && concerns_connection(queued) {
+            continue;
+        }
+        if run_queued(ctx, queued, &mut out, &mut started_ns).is_break() {
+            paused_at = Some(exec.at + nth);
+            break;
+        }
+    }
+    if let Some(shares) = shares {
+        ctx.effects.shared_replies.accept(shares);
+    }
+    // Its commands have recorded their effects.
+    ctx.effects.is_logged = ctx.logs();
+    ctx.effects.needs_barrier |= exec.needs_barrier;
+    if let Some(at) = paused_at {
+        exec.at = at;
+        exec.written = out.written_since(begin).to_vec();
+        exec.spent_ns = ctx.host.uptime_ns().saturating_sub(started_ns);
+        exec.needs_barrier = std::mem::take(&mut ctx.effects.needs_barrier);
+        out.truncate(begin);
+        ctx.session.paused_exec = Some(Box::new(exec));
+        return Ok(out.done());
+    }
+    if ctx.data.effects.is_transaction() {
         ctx.data.effects.end_transaction();
-        ctx.effects.is_logged = true;
     }
     ctx.session.flags.remove(SessionFlags::IN_EXEC);
-    ctx.reuse_queue(queue);
+    ctx.reuse_queue(exec.queue);
     Ok(out.done())
 }
 
+/// Whether a command changes nothing but its connection.
+fn concerns_connection(queued: Queued<'_>) -> bool {
+    let command = queued.found.command;
+    command.categories.intersects(Categories::CONNECTION | Categories::PUBSUB)
+        && !command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
+        && command.name != "select"
+}
+
 /// Runs one command of the transaction, and writes its reply. It began at `started_ns`, which is set to its
-/// end, the start of the next one.
-fn run_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>, out: &mut ReplyBuffer<'_>, started_ns: &mut u64) {
+/// end, the start of the next one. `Break`: its script has paused.
+fn run_queued(
+    ctx: &mut Ctx<'_>,
+    queued: Queued<'_>,
+    out: &mut ReplyBuffer<'_>,
+    started_ns: &mut u64,
+) -> ControlFlow<()> {
     let mark = out.mark();
     let args = queued.args;
-    if let Err(error) = check_queued(ctx, queued) {
+    if ctx.session.unfinished.is_none()
+        && let Err(error) = check_queued(ctx, queued)
+    {
         out.error(error.text());
-        return;
+        return ControlFlow::Continue(());
     }
     let (db, dirty_before) = (ctx.session.db, ctx.effects.dirty);
     let mut inner = Ctx {
@@ -94,7 +148,11 @@ fn run_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>, out: &mut ReplyBuffer<'_>, 
         hasher: ctx.hasher,
     };
     let result = (queued.found.command.run)(&mut inner, args, Reply::new(out.reborrow()));
-    if inner.session.tracking.is_some() {
+    if inner.session.unfinished.is_some() {
+        return ControlFlow::Break(());
+    }
+    // The commands of a script remember what they read.
+    if inner.session.tracking.is_some() && !matches!(queued.found.command.access, Access::Script { .. }) {
         inner.remember_reads();
     }
     ctx.effects.log_request(ctx.data, queued.found.command, args, db, dirty_before);
@@ -113,6 +171,7 @@ fn run_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>, out: &mut ReplyBuffer<'_>, 
             + ctx.effects.shared_replies.parts().size_since(mark.position()),
     };
     ctx.host.ran_queued(ctx.session, ctx.config, queued, cost, error.as_ref());
+    ControlFlow::Continue(())
 }
 
 /// Checks again that the user may run a command: the permissions, or the user itself, may have changed since it was queued,

@@ -178,6 +178,7 @@ impl Decoder<'_> {
         let kind = match byte {
             b'"' => return self.string_token(at),
             b'-' | b'0'..=b'9' | b'i' | b'I' | b'n' | b'N' => self.number(rest),
+            b'+' if self.settings.decodes_invalid => self.number(rest),
             _ => Kind::Error("invalid token"),
         };
         Token { kind, at }
@@ -185,9 +186,9 @@ impl Decoder<'_> {
 
     fn number(&mut self, rest: &[u8]) -> Kind {
         let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E');
-        let digits = rest.strip_prefix(b"-").unwrap_or(rest);
+        let digits = rest.strip_prefix(b"-").or(rest.strip_prefix(b"+")).unwrap_or(rest);
         let lower: Vec<u8> = digits.iter().take(8).map(u8::to_ascii_lowercase).collect();
-        let sign = if rest.len() == digits.len() { 1.0 } else { -1.0 };
+        let sign = if rest.starts_with(b"-") { -1.0 } else { 1.0 };
         for (word, value) in [(&b"infinity"[..], f64::INFINITY), (b"inf", f64::INFINITY), (b"nan", f64::NAN)]
         {
             if lower.starts_with(word) {
@@ -198,8 +199,9 @@ impl Decoder<'_> {
                 return Kind::Number(sign * value);
             }
         }
-        if !digits.first().is_some_and(u8::is_ascii_digit) {
-            return Kind::Error("invalid token");
+        if !digits.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'.') {
+            let is_signed = digits.len() < rest.len();
+            return Kind::Error(if is_signed { "invalid number" } else { "invalid token" });
         }
         if let [b'0', b'x' | b'X', hex @ ..] = digits {
             let len = hex.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(hex.len());

@@ -1,6 +1,7 @@
 //! The first line of a script: `#!lua flags=no-writes`, or of a library: `#!lua name=mylib`.
 
 use bitflags::bitflags;
+use wire::request::words_of;
 
 bitflags! {
     /// What a script declares about itself.
@@ -74,13 +75,12 @@ impl Shebang {
         let Some(size) = body.iter().position(|byte| *byte == b'\n') else {
             return Err(ShebangError::new("Invalid script shebang", b""));
         };
-        let mut words = body[..size].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let engine = words.next().and_then(|word| word.strip_prefix(b"#!"));
-        let Some(engine) = engine else {
+        let Some(words) = words_of(&body[..size]) else {
             return Err(ShebangError::new("Invalid engine in script shebang", b""));
         };
+        let engine = words.first().map_or(&b""[..], |word| &word[2..]);
         let mut flags = ScriptFlags::empty();
-        for word in words {
+        for word in &words[1..] {
             let Some(list) = word.strip_prefix(b"flags=") else {
                 return Err(ShebangError::new("Unknown lua shebang option: ", word));
             };

@@ -84,6 +84,16 @@ impl Shared {
         self.modes.pause.begin(&self.modes.flags, now, now.plus(time), writes_only);
     }
 
+    /// Publishes what a line about the connection shows, before it is logged with a denial.
+    pub fn publish_for_denial(&self, session: &Session) {
+        // The session of a script has no names.
+        if !session.flags.contains(SessionFlags::IN_SCRIPT) {
+            self.publish_session(session);
+        } else if let Some(record) = self.clients.find(session.id) {
+            record.publish(session);
+        }
+    }
+
     /// Publishes a command's changes of its connection.
     pub fn publish_session(&self, session: &Session) {
         let Some(record) = self.clients.find(session.id) else { return };

@@ -13,7 +13,6 @@ use sync::Mode;
 use super::{CurrentRequest, Executor};
 use crate::connection::Connection;
 use crate::script_runs::ScriptPlan;
-use crate::scripts::ScriptLatches;
 
 impl Executor {
     /// Releases the latches of a request that has run, unless it keeps them while it waits.
@@ -107,10 +106,8 @@ impl Executor {
                 Access::ReadAllIf(_) | Access::WriteAllIf(_) => unreachable!("settled for the request"),
                 Access::Script { .. } => {
                     mode = Mode::Write;
-                    let latches = ScriptLatches::Declared;
-                    let plan = self.scripts.plan(queued.found, queued.args, session, latches);
-                    // It can't pause there to wait for a latch.
-                    everything |= matches!(plan, ScriptPlan::WithToken | ScriptPlan::Everything(_));
+                    // It can't be run again with other latches there.
+                    everything |= !self.scripts.keeps_to_keys(queued.found, queued.args);
                 }
             }
             self.slots.extend(queued.keys.iter().map(|key| slot_of_hash(key.hash)));

@@ -1,13 +1,18 @@
 //! Requests that run a script: run again with other latches, continued after a pause, or without a connection.
 
+use std::sync::Arc;
+
 use commands::command::{Access, Flags};
 use commands::context::PlannedKey;
 use commands::host::Host;
-use commands::table::Found;
+use commands::index::PlanKind;
+use commands::session::{Session, SessionFlags};
+use commands::table::{Found, NUMBERED};
 use keyspace::{Busy, Tries};
 use os::clock::Ticks;
-use wire::request::Args;
+use wire::request::{Args, ArgsBuf};
 
+use super::handler::{context, run_handler};
 use super::plan::Plan;
 use super::{CurrentRequest, Executor, Step};
 use crate::connection::Connection;
@@ -74,15 +79,71 @@ impl Executor {
         {
             return self.wait_for_end_of_pause(connection);
         }
+        self.subscriptions.exchange_late(&mut connection.late_messages);
         let current = CurrentRequest { found, args, keys, size: plan.requests.size() };
         self.run(connection, current, started, host)
     }
 
-    /// Continues a script whose connection is gone.
+    /// Handles the end of a connection whose script is paused. A script that has written nothing ends; another one, and a
+    /// transaction with a script, is continued.
+    pub fn abandon_script(&mut self, session: &mut Session) {
+        session.unfinished = None;
+        let Some(mut exec) = session.paused_exec.take() else { return self.scripts.abandon(session.id) };
+        exec.is_orphan = true;
+        let users = self.shared.access.users();
+        let (peer, local) = (session.peer.clone(), session.local.clone());
+        let mut orphan = Session::new(session.id, peer, local, session.connected_at, &users);
+        orphan.last_command = session.last_command;
+        orphan.db = session.db;
+        orphan.protocol = session.protocol;
+        orphan.user = Arc::clone(&session.user);
+        orphan.users_version = session.users_version;
+        orphan.authenticated = session.authenticated;
+        orphan.flags = session.flags & (SessionFlags::IN_EXEC | SessionFlags::NO_TOUCH);
+        orphan.paused_exec = Some(exec);
+        orphan.unfinished = Some(1);
+        self.orphans.push(orphan);
+    }
+
+    /// Whether there are scripts whose connections are gone.
+    #[must_use]
+    pub fn has_orphans(&self) -> bool {
+        !self.orphans.is_empty() || self.scripts.has_orphans()
+    }
+
+    /// Continues scripts whose connections are gone.
     #[cold]
-    pub fn continue_orphan(&mut self, host: &dyn Host) {
-        let Some(dirty) = self.scripts.continue_orphan(&mut self.latching) else { return };
-        self.effects.dirty += dirty;
+    pub fn continue_orphans(&mut self, host: &dyn Host) {
+        if let Some(dirty) = self.scripts.continue_orphan(&mut self.latching) {
+            self.effects.dirty += dirty;
+            self.end_orphan(host);
+        }
+        for mut session in std::mem::take(&mut self.orphans) {
+            self.continue_transaction(&mut session, host);
+            match session.unfinished {
+                Some(_) => self.orphans.push(session),
+                None => self.end_orphan(host),
+            }
+        }
+    }
+
+    /// Continues a transaction without a connection.
+    fn continue_transaction(&mut self, session: &mut Session, host: &dyn Host) {
+        let Some(id) = session.last_command else { return session.unfinished = None };
+        let found = Found { command: NUMBERED[usize::from(id.0)].1, id, shape: PlanKind::Other };
+        let mut request = ArgsBuf::new();
+        request.push(b"exec");
+        let current = CurrentRequest { found, args: request.args(), keys: &[], size: 0 };
+        let (data, protocol) = ((&mut *self.latching, &mut self.effects), session.protocol);
+        let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
+        run_handler(&mut ctx, &mut Vec::new(), protocol, self.shared);
+        self.effects.shared_replies.parts().truncate_to(0);
+        self.effects.needs_barrier = false;
+        self.subscriptions.deliver_after_transaction(&mut Vec::new());
+    }
+
+    /// Ends a request whose connection is gone: as [`Self::run`], without a reply.
+    fn end_orphan(&mut self, host: &dyn Host) {
         if self.latching.has_ready() {
             self.serve_ready(host);
         }

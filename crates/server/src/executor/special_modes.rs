@@ -246,7 +246,7 @@ impl Executor {
 
     /// Whether a request, or one of the transaction that it runs, has one of the flags.
     fn has_any_flag(&self, connection: &Connection, found: Found, args: Args<'_>, flags: Flags) -> bool {
-        let queue = connection.session.multi.as_ref().filter(|_| found.command.access == Access::Queued);
+        let queue = connection.session.transaction().filter(|_| found.command.access == Access::Queued);
         self.flags_of(found, args).intersects(flags)
             || queue.is_some_and(|queue| {
                 queue.iter().any(|queued| self.flags_of(queued.found, queued.args).intersects(flags))

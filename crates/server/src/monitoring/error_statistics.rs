@@ -7,6 +7,32 @@ use sync::{Mutex, MutexGuard};
 /// Maximum number of codes counted; more exist only if a client invents them, as a script can.
 const CODE_COUNT_MAX: usize = 128;
 
+/// The codes of the server's own errors, which are always counted under their names.
+const OWN_CODES: &[&str] = &[
+    "BUSY",
+    "BUSYGROUP",
+    "BUSYKEY",
+    "DENIED",
+    "ERR",
+    "EXECABORT",
+    "INVALIDOBJ",
+    "IOERR",
+    "LOADING",
+    "MISCONF",
+    "NOAUTH",
+    "NOGROUP",
+    "NOPERM",
+    "NOPROTO",
+    "NOREPLICAS",
+    "NOSCRIPT",
+    "NOTBUSY",
+    "OOM",
+    "UNBLOCKED",
+    "UNKILLABLE",
+    "WRONGPASS",
+    "WRONGTYPE",
+];
+
 /// The name under which all further codes are counted.
 const OVERFLOW: &str = "ERRORSTATS_OVERFLOW";
 
@@ -26,7 +52,7 @@ impl ErrorStatistics {
         let mut codes = self.codes();
         if let Some(count) = codes.get_mut(code) {
             *count += 1;
-        } else if codes.len() < CODE_COUNT_MAX {
+        } else if codes.len() < CODE_COUNT_MAX || OWN_CODES.contains(&code) {
             codes.insert(code.to_owned(), 1);
         } else {
             *codes.entry(OVERFLOW.to_owned()).or_default() += 1;

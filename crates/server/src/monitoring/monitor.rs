@@ -1,6 +1,6 @@
 //! The lines that `MONITOR` shows.
 
-use commands::session::Session;
+use commands::session::{Session, SessionFlags};
 use commands::table::Found;
 use wire::request::Args;
 
@@ -10,7 +10,9 @@ use crate::monitoring::secrets::{REDACTED, is_secret};
 #[must_use]
 pub fn line(session: &Session, found: Found, args: Args<'_>, unix_micros: i64) -> Vec<u8> {
     let (seconds, micros) = (unix_micros / 1_000_000, unix_micros % 1_000_000);
-    let address = if session.by_unix_socket {
+    let address = if session.flags.contains(SessionFlags::IN_SCRIPT) {
+        "lua".to_owned()
+    } else if session.by_unix_socket {
         format!("unix:{}", session.peer.trim_end_matches(":0"))
     } else {
         session.peer.clone()

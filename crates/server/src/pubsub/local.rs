@@ -227,6 +227,11 @@ impl LocalSubscriptions {
         out.append(&mut self.late.borrow_mut());
     }
 
+    /// Takes the messages that are held back out of the way while a transaction is paused, or puts them back.
+    pub fn exchange_late(&self, late: &mut Vec<u8>) {
+        std::mem::swap(late, &mut self.late.borrow_mut());
+    }
+
     /// Writes the fetched mail for a connection, and marks it as delivered.
     fn write_pending(&self, token: Token, session: &mut Session, out: &mut Vec<u8>) {
         let delivered_seq = session.delivered_seq;

@@ -94,6 +94,13 @@ impl Engine {
         self.interpreter.borrow_mut().compile(sha, code).map_err(CommandError::quoting)
     }
 
+    /// Checks that a library can be loaded. The functions of all libraries are loaded when one is next run.
+    pub(super) fn check_library(&mut self, code: &[u8]) -> Result<LoadedLibrary, CommandError> {
+        let loaded = self.load_library(code);
+        self.forget_functions();
+        loaded
+    }
+
     /// Loads a library.
     pub(super) fn load_library(&mut self, code: &[u8]) -> Result<LoadedLibrary, CommandError> {
         self.libraries_generation = None;

@@ -14,10 +14,12 @@ use config::Config;
 use keyspace::{Latched, Latches};
 use os::clock::Ticks;
 use script::{LogLevel, Run, ScriptFlags, Server, Verdict};
+use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
+use crate::monitoring::command_log::Thresholds;
 use crate::scripts::ScriptLatches;
 use crate::scripts::cache::Script;
 use crate::scripts::running::RunningScript;
@@ -86,6 +88,7 @@ pub struct Job {
     pub(super) effects: Effects,
     pub(super) session: Session,
     pub(super) config: Arc<Config>,
+    pub(super) thresholds: Thresholds,
     pub(super) code: Option<Code>,
     pub(super) keys: Rc<ArgsBuf>,
     pub(super) arguments: Rc<ArgsBuf>,
@@ -109,14 +112,16 @@ pub struct Job {
     pub(super) slice_began: Ticks,
     /// Whether the script pauses, so that its next slice begins when it continues.
     pub(super) pauses: bool,
+    /// Whether the log has a line about how long it runs.
+    is_reported: bool,
 }
 
 impl Job {
     pub(super) fn new(shared: &'static Shared, host: Box<dyn Host>, thread: usize, ctx: &Ctx<'_>) -> Self {
         let users = shared.access.users();
-        let (peer, local) = ("lua".to_owned(), String::new());
-        let session = Session::new(0, peer, local, ctx.session.connected_at, &users);
+        let session = Session::new(0, String::new(), String::new(), ctx.session.connected_at, &users);
         let now = Ticks::now();
+        let config = shared.config.load_full();
         Self {
             shared,
             thread,
@@ -125,7 +130,8 @@ impl Job {
             latches: Latches::default(),
             effects: Effects::default(),
             session,
-            config: shared.config.load_full(),
+            thresholds: Thresholds::of(&config),
+            config,
             code: None,
             keys: Rc::default(),
             arguments: Rc::default(),
@@ -145,6 +151,7 @@ impl Job {
             started: now,
             slice_began: now,
             pauses: false,
+            is_reported: false,
         }
     }
 
@@ -153,8 +160,13 @@ impl Job {
         ctx.data.exchange(&mut self.data);
         self.data.mode = ctx.data.mode;
         self.config = self.shared.config.load_full();
+        self.thresholds = Thresholds::of(&self.config);
         let (own, caller) = (&mut self.session, &mut *ctx.session);
         own.id = caller.id;
+        own.peer.clone_from(&caller.peer);
+        own.name.clone_from(&caller.name);
+        own.last_command = caller.last_command;
+        own.script_micros = None;
         own.db = caller.db;
         own.user = Arc::clone(&caller.user);
         own.users_version = caller.users_version;
@@ -166,6 +178,7 @@ impl Job {
         own.flags |= caller.flags & (SessionFlags::TRACKING_BCAST | SessionFlags::TRACKING_NOLOOP);
         self.protocol = caller.protocol;
         self.has_written = false;
+        self.is_reported = false;
         self.has_met_undeclared = false;
         self.again = ScriptLatches::Declared;
         self.out.clear();
@@ -187,6 +200,7 @@ impl Job {
         ctx.effects.is_logged = self.data.logs();
         ctx.data.exchange(&mut self.data);
         ctx.session.tracking = self.session.tracking.take();
+        ctx.session.command_count += std::mem::take(&mut self.session.command_count);
         ctx.effects.dirty += std::mem::take(&mut self.effects.dirty);
         ctx.effects.needs_barrier |= std::mem::take(&mut self.effects.needs_barrier);
         if let Some(running) = self.running.take() {
@@ -210,8 +224,25 @@ impl Job {
         std::mem::take(&mut self.effects.dirty)
     }
 
+    /// Logs that the script runs longer than `busy-reply-threshold`, once.
+    #[cold]
+    fn report_if_slow(&mut self, now: Ticks) {
+        let ms = now.ns_since(self.started) / 1_000_000;
+        let threshold_ms = self.config.busy_reply_threshold;
+        let Some(code) = self.code.as_ref().filter(|_| threshold_ms > 0 && ms >= threshold_ms) else {
+            return;
+        };
+        self.is_reported = true;
+        log::warn!(
+            "Slow script detected: still in execution after {ms} milliseconds. You can try killing the script using the {} \
+             command. Script name is: {}.",
+            crate::scripts::kill_command(code.kind()),
+            String::from_utf8_lossy(&code.name()),
+        );
+    }
+
     /// Enters the list of the scripts that run long.
-    fn register(&mut self) -> &Arc<RunningScript> {
+    pub(super) fn register(&mut self) -> &Arc<RunningScript> {
         let (shared, code) = (self.shared, &self.code);
         let slots = if self.running.is_some() { Vec::new() } else { self.data.held_slots() };
         self.running.get_or_insert_with(|| {
@@ -231,7 +262,7 @@ impl Job {
                 command,
                 started: self.started,
                 client: self.client,
-                slots,
+                slots: Mutex::new(slots),
                 has_written: AtomicBool::new(self.has_written),
                 is_killed: AtomicBool::new(false),
             });
@@ -286,6 +317,9 @@ impl Server for Job {
             return Verdict::Kill;
         }
         let now = Ticks::now();
+        if !self.is_reported {
+            self.report_if_slow(now);
+        }
         if std::mem::take(&mut self.pauses) {
             self.slice_began = now;
         }

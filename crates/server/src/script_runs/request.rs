@@ -8,7 +8,7 @@ use commands::acl::DenialContext;
 use commands::command::{Access, Flags, find_keys};
 use commands::context::{Ctx, PlannedKey};
 use commands::error::CommandError;
-use commands::host::DenialEvent;
+use commands::host::{DenialEvent, ScriptKind};
 use commands::reply::Reply;
 use commands::session::SessionFlags;
 use commands::table::Found;
@@ -18,7 +18,8 @@ use sync::atomic::Ordering;
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
-use super::job::Job;
+use super::job::{Code, Job};
+use crate::monitoring::command_log::Cost;
 use crate::scripts::{ScriptLatches, errors};
 use crate::shared::modes::GlobalFlags;
 
@@ -87,7 +88,7 @@ impl Job {
         if !found.command.accepts(args.len()) {
             return refused(self, errors::WRONG_ARITY);
         }
-        if flags.contains(Flags::NOSCRIPT) {
+        if flags.contains(Flags::NOSCRIPT) && !self.shared.modes.scripts_run_all.load(Ordering::Relaxed) {
             let is_redis = self.config.extended_redis_compatibility;
             let text = if is_redis { errors::NOT_IN_SCRIPTS_OF_REDIS } else { errors::NOT_IN_SCRIPTS };
             return refused(self, text);
@@ -198,7 +199,11 @@ impl Job {
             return Ok(());
         }
         self.has_met_undeclared = true;
-        self.extend(needs_all, writes)
+        let extended = self.extend(needs_all, writes);
+        if let Some(running) = &self.running {
+            running.holds(self.data.held_slots());
+        }
+        extended
     }
 
     /// Latches what a command needs and the script does not hold. A script that only reads takes what is free, and is run
@@ -222,23 +227,32 @@ impl Job {
             }
             let all: Vec<Slot> = (0..SLOT_COUNT as u16).map(Slot::new).collect();
             self.latches.latch_free_too(&mut self.data, &all);
-            all.into_iter().for_each(|slot| self.wait_for(slot));
-            return Ok(());
+            return all.into_iter().try_for_each(|slot| self.wait_for(slot));
         }
-        for index in 0..self.planned.len() {
-            self.wait_for(slot_of_hash(self.planned[index].hash));
-        }
-        Ok(())
+        (0..self.planned.len()).try_for_each(|index| self.wait_for(slot_of_hash(self.planned[index].hash)))
     }
 
-    /// Waits for a latch, while the worker serves others.
-    fn wait_for(&mut self, slot: Slot) {
+    /// Waits for a latch, while the worker serves others. As long as it has written nothing, a script does not wait for one
+    /// that runs too long.
+    fn wait_for(&mut self, slot: Slot) -> Result<(), Refusal> {
         while !self.latches.try_latch_extra(&mut self.data, slot) {
+            let is_killed = self.register().is_killed.load(Ordering::Acquire);
+            let running = &self.shared.scripts.running;
+            if !self.has_written
+                && let Some(kind) = running.busy_in(slot, self.config.busy_reply_threshold)
+            {
+                return Err(self.counted(None, errors::busy(kind)).into());
+            }
+            if is_killed && !self.has_written {
+                let kind = self.code.as_ref().map_or(ScriptKind::Script, Code::kind);
+                return Err(self.counted(None, errors::killed(kind)).into());
+            }
             match &self.pause {
                 Some(pause) => pause(),
                 None => sync::thread::yield_now(),
             }
         }
+        Ok(())
     }
 
     fn run(&mut self, found: Found, args: Args<'_>, out: &mut Vec<u8>) {
@@ -274,8 +288,15 @@ impl Job {
             statistics.errors.add(1);
             self.shared.monitoring.errors.count(error.code());
         }
-        statistics.ran(found.id, 1, Ticks::now().ns_since(began));
+        let ns = Ticks::now().ns_since(began);
+        statistics.ran(found.id, 1, ns);
+        // Sizes are those of what a client sends and receives.
+        let cost = Cost { ns, reply_size: 0, request_size: 0 };
+        if self.thresholds.are_exceeded(cost) {
+            self.shared.monitoring.log_command(&self.config, &self.session, found, args, cost);
+        }
         statistics.commands_processed.add(1);
+        self.session.command_count += 1;
         let unshown = Flags::SKIP_MONITOR | Flags::ADMIN;
         if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) && !found.command.flags.intersects(unshown)
         {

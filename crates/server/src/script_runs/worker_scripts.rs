@@ -129,6 +129,17 @@ impl WorkerScripts {
         }
     }
 
+    /// Whether a request that runs a script accesses its keys only, as far as is known.
+    pub fn keeps_to_keys(&self, found: Found, args: Args<'_>) -> bool {
+        match self.resolve(name_of(found, args)) {
+            Ok(Code::Script(script)) => {
+                script.analysis.keeps_to_keys && !script.needs_everything.load(Ordering::Relaxed)
+            }
+            // Another worker may load it before it runs.
+            Ok(Code::Function { .. }) | Err(_) => false,
+        }
+    }
+
     /// The flags of a request that runs a script: those of its command, until the script declares whether it writes.
     pub fn flags_of(&self, found: Found, args: Args<'_>) -> Flags {
         let flags = found.command.flags;
@@ -151,8 +162,8 @@ impl WorkerScripts {
         match name {
             ScriptName::Function(name) => {
                 let set = self.shared.scripts.libraries.all();
-                let function = set.functions.get(name).ok_or(errors::FUNCTION_NOT_FOUND)?;
-                Ok(Code::Function { name: name.to_vec(), flags: function.flags })
+                let function = set.function(name).ok_or(errors::FUNCTION_NOT_FOUND)?;
+                Ok(Code::Function { name: function.name.clone(), flags: function.flags })
             }
             ScriptName::Sha(sha) => self.script_of(sha).ok_or(errors::NO_SCRIPT).map(Code::Script),
             ScriptName::Body(body) => self.script(body).map(Code::Script),
@@ -164,7 +175,7 @@ impl WorkerScripts {
         let is_same = |code: &Code| match (code, name) {
             (Code::Script(script), ScriptName::Body(body)) => script.body[..] == *body,
             (Code::Script(script), ScriptName::Sha(sha)) => script.sha.eq_ignore_ascii_case(sha),
-            (Code::Function { name, .. }, ScriptName::Function(given)) => name == given,
+            (Code::Function { name, .. }, ScriptName::Function(given)) => name.eq_ignore_ascii_case(given),
             _ => false,
         };
         self.planned.take().filter(is_same)
@@ -210,9 +221,9 @@ impl WorkerScripts {
         self.shared.scripts.cache.add(body, stays, compile)
     }
 
-    /// Loads a library.
+    /// Checks that a library can be loaded.
     pub fn load_library(&self, code: &[u8]) -> Result<LoadedLibrary, CommandError> {
-        self.with_engine(|engine| engine.load_library(code))
+        self.with_engine(|engine| engine.check_library(code))
     }
 
     /// Frees what scripts have left in the idle interpreter.
@@ -264,7 +275,10 @@ impl WorkerScripts {
         };
         self.feed_monitors(ctx);
         self.check(&code, request.reads_only, ctx)?;
-        if self.paused.borrow().len() >= PAUSED_COUNT_MAX {
+        let in_transaction = ctx.session.flags.contains(SessionFlags::IN_EXEC);
+        let is_full = self.paused.borrow().len() >= PAUSED_COUNT_MAX;
+        // A transaction that has begun is not refused in part.
+        if is_full && !in_transaction {
             return Err(errors::busy(code.kind()));
         }
         let mut engine = self.take_engine()?;
@@ -284,7 +298,7 @@ impl WorkerScripts {
         job.reads_only = request.reads_only || code.flags().contains(ScriptFlags::NO_WRITES);
         job.allows_oom = code.flags().contains(ScriptFlags::ALLOW_OOM);
         job.code = Some(code);
-        job.may_pause = self.may_pause && !ctx.session.flags.contains(SessionFlags::IN_EXEC);
+        job.may_pause = self.may_pause && !is_full;
         refill(&mut job.keys, request.keys);
         refill(&mut job.arguments, request.arguments);
         job.begin(ctx);

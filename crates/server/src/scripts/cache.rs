@@ -148,6 +148,11 @@ impl ScriptCache {
         }
     }
 
+    /// Sets the count of evicted scripts to zero.
+    pub fn reset_evicted(&self) {
+        self.evicted.store(0, Ordering::Relaxed);
+    }
+
     /// Removes all scripts.
     pub fn flush(&self) {
         self.lock().clear();

@@ -15,6 +15,8 @@ use sync::{Mutex, MutexGuard};
 /// A function, with what is known about it.
 #[derive(Clone, Debug)]
 pub struct FunctionEntry {
+    /// Its name, as it was registered.
+    pub name: Vec<u8>,
     /// What it declares about itself.
     pub flags: ScriptFlags,
 }
@@ -24,7 +26,7 @@ pub struct FunctionEntry {
 pub struct LibrarySet {
     /// By name, sorted.
     pub libraries: Vec<Arc<LibraryFacts>>,
-    /// By the name of the function.
+    /// By the name of the function, in lower case.
     pub functions: HashMap<Vec<u8>, FunctionEntry>,
 }
 
@@ -58,20 +60,19 @@ impl Libraries {
     /// Adds a library, and returns its name.
     pub fn load(&self, code: &[u8], replaces: bool, loader: Loader<'_>) -> Result<Vec<u8>, CommandError> {
         let mut set = self.lock();
-        let mut changed = LibrarySet::clone(&set);
-        let name = changed.add(code, replaces, loader)?;
-        self.replace(&mut set, changed);
+        // Copied only while a reader holds it.
+        let name = Arc::make_mut(&mut set).add(code, replaces, loader)?;
+        self.generation.fetch_add(1, Ordering::Release);
         Ok(name)
     }
 
     /// Deletes a library.
     pub fn delete(&self, name: &[u8]) -> Result<(), CommandError> {
         let mut set = self.lock();
-        let mut changed = LibrarySet::clone(&set);
-        if !changed.remove(name) {
+        if !Arc::make_mut(&mut set).remove(name) {
             return Err(CommandError::new("ERR Library not found"));
         }
-        self.replace(&mut set, changed);
+        self.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -117,6 +118,12 @@ impl Libraries {
 }
 
 impl LibrarySet {
+    /// The function with this name, in any case.
+    #[must_use]
+    pub fn function(&self, name: &[u8]) -> Option<&FunctionEntry> {
+        self.functions.get(name).or_else(|| self.functions.get(&name.to_ascii_lowercase()))
+    }
+
     fn find(&self, name: &[u8]) -> Result<usize, usize> {
         self.libraries.binary_search_by(|library| library.name[..].cmp(name))
     }
@@ -125,33 +132,38 @@ impl LibrarySet {
         let Ok(place) = self.find(name) else { return false };
         let library = self.libraries.remove(place);
         for function in &library.functions {
-            self.functions.remove(&function.name);
+            self.functions.remove(&function.name.to_ascii_lowercase());
         }
         true
     }
 
+    /// Adds a library, or changes nothing.
     fn add(&mut self, code: &[u8], replaces: bool, loader: Loader<'_>) -> Result<Vec<u8>, CommandError> {
         let header = LibraryHeader::parse(code).map_err(|error| CommandError::quoting(error.0))?;
-        let exists = self.find(&header.name).is_ok();
-        if exists && !replaces {
+        let replaced = self.find(&header.name).ok().map(|place| Arc::clone(&self.libraries[place]));
+        if replaced.is_some() && !replaces {
             return Err(CommandError::quoting(
                 [b"ERR Library '", &header.name[..], b"' already exists"].concat(),
             ));
         }
         let loaded = loader(code)?;
-        self.remove(&header.name);
+        let is_replaced = |name: &[u8]| {
+            let mut functions = replaced.iter().flat_map(|library| &library.functions);
+            functions.any(|function| function.name.eq_ignore_ascii_case(name))
+        };
         for function in &loaded.functions {
-            if self.functions.contains_key(&function.name) {
+            if self.function(&function.name).is_some() && !is_replaced(&function.name) {
                 return Err(CommandError::quoting(
                     [b"ERR Function ", &function.name[..], b" already exists"].concat(),
                 ));
             }
         }
+        self.remove(&header.name);
         let mut facts =
             LibraryFacts { name: header.name.clone(), code: code.to_vec(), functions: Vec::new() };
         for function in loaded.functions {
-            let entry = FunctionEntry { flags: function.flags };
-            self.functions.insert(function.name.clone(), entry);
+            let entry = FunctionEntry { name: function.name.clone(), flags: function.flags };
+            self.functions.insert(function.name.to_ascii_lowercase(), entry);
             let flags = function.flags.names().collect();
             facts.functions.push(FunctionFacts {
                 name: function.name,

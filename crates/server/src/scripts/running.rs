@@ -21,14 +21,25 @@ pub struct RunningScript {
     pub command: Vec<Vec<u8>>,
     /// The client that runs it.
     pub client: u64,
-    /// The slots that it held when it entered the list.
-    pub slots: Vec<Slot>,
+    /// The slots whose latches it holds.
+    pub slots: Mutex<Vec<Slot>>,
     /// When it began.
     pub started: Ticks,
     /// Whether it has written: then it can't be killed.
     pub has_written: AtomicBool,
     /// Whether it is to end.
     pub is_killed: AtomicBool,
+}
+
+impl RunningScript {
+    /// Notes the slots that it holds now.
+    pub fn holds(&self, slots: Vec<Slot>) {
+        *self.slots() = slots;
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
+        self.slots.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 }
 
 /// The scripts that run long.
@@ -41,6 +52,12 @@ pub struct RunningScripts {
 impl RunningScripts {
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<RunningScript>>> {
         self.list.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
     }
 
     /// Enters a script.
@@ -106,12 +123,12 @@ impl RunningScripts {
     /// The kind of a script that has run longer than this and holds the slot; `None`: there is none.
     #[must_use]
     pub fn busy_in(&self, slot: Slot, threshold_ms: u64) -> Option<ScriptKind> {
-        if self.count.load(Ordering::Relaxed) == 0 || threshold_ms == 0 {
+        if self.is_empty() || threshold_ms == 0 {
             return None;
         }
         let now = Ticks::now();
         let is_busy = |script: &&Arc<RunningScript>| {
-            now.ns_since(script.started) / 1_000_000 >= threshold_ms && script.slots.contains(&slot)
+            now.ns_since(script.started) / 1_000_000 >= threshold_ms && script.slots().contains(&slot)
         };
         self.lock().iter().find(is_busy).map(|script| script.kind)
     }

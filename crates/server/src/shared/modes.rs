@@ -24,6 +24,8 @@ pub struct Modes {
     pub cron_paused: AtomicBool,
     /// Whether checksums of dumped values are not checked (`DEBUG SET-SKIP-CHECKSUM-VALIDATION`).
     pub skips_checksums: AtomicBool,
+    /// Whether scripts may run every command (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
+    pub scripts_run_all: AtomicBool,
 }
 
 impl Default for Modes {
@@ -36,6 +38,7 @@ impl Default for Modes {
             active_expire: AtomicBool::new(true),
             cron_paused: AtomicBool::new(false),
             skips_checksums: AtomicBool::new(false),
+            scripts_run_all: AtomicBool::new(false),
         }
     }
 }

@@ -69,6 +69,7 @@ impl Worker {
         }
         self.plan_defragmentation();
         self.remove_lingering();
+        self.refuse_parked();
         self.invalidate_after_replies();
         if self.ending.is_retiring {
             self.move_all_away();

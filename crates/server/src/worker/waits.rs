@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use base::Lsn;
 use commands::session::{BlockReason, Blocked};
-use keyspace::Waiter;
+use keyspace::{Tries, Waiter};
 use os::clock::Uptime;
 use slab::Slab;
 use sync::End;
@@ -223,6 +223,33 @@ impl Worker {
         self.executor.latching.release();
     }
 
+    /// Refuses the parked requests whose latch is held by a script that runs too long, as newcomers are: they run again from
+    /// the beginning, and hold nothing meanwhile.
+    pub(super) fn refuse_parked(&mut self) {
+        let running = &self.shared.scripts.running;
+        if running.is_empty() {
+            return;
+        }
+        let threshold_ms = self.executor.settings.config.busy_reply_threshold;
+        let is_refused = |connection: &&Connection| {
+            let slot = connection.parked.as_ref().map(|parked| parked.busy.0);
+            slot.is_some_and(|slot| running.busy_in(slot, threshold_ms).is_some())
+        };
+        let tokens: Vec<Token> =
+            self.connections.iter().filter(is_refused).map(|connection| connection.token).collect();
+        for token in tokens {
+            let Some(connection) = self.connections.find_mut(token) else { continue };
+            let Some(parked) = connection.parked.take() else { continue };
+            connection.tries = Tries::default();
+            self.executor.latching.cancel(parked.busy, token.0);
+            self.executor.latching.restore(parked.kept);
+            self.executor.latching.release();
+            self.go_on(token);
+            // A connection that is being closed runs no further request.
+            self.executor.latching.release();
+        }
+    }
+
     fn go_on(&mut self, token: Token) {
         self.output.dirty.push(token);
         self.take_note(token);
@@ -242,7 +269,7 @@ impl Worker {
             connection.session.blocked = None;
             connection.kept_latches = None;
             if connection.session.unfinished.is_some() {
-                self.executor.scripts.abandon(connection.session.id);
+                self.executor.abandon_script(&mut connection.session);
             }
         }
     }

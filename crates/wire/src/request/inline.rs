@@ -20,6 +20,15 @@ pub(super) fn split_words(line: &[u8], bytes: &mut Vec<u8>, spans: &mut Vec<Span
     Ok(())
 }
 
+/// Splits a line into words, as an inline request. `None`: its quotes are not closed.
+#[must_use]
+pub fn words_of(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+    split_words(line, &mut bytes, &mut spans).ok()?;
+    let word = |span: &Span| bytes[span.start as usize..][..span.len as usize].to_vec();
+    Some(spans.iter().map(word).collect())
+}
+
 /// Reads one word, parts of which may be quoted, and returns the rest of the line.
 fn read_word<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
     while let Some((&byte, after)) = rest.split_first() {

@@ -16,6 +16,7 @@ use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
 use crate::list::limits::limits;
 use crate::reply::{Replied, Reply};
+use crate::session::SessionFlags;
 use crate::word::Word;
 use options::{Pattern, SortOptions};
 use rows::{Order, Row};
@@ -211,8 +212,9 @@ fn sorted_rows<'c>(ctx: &'c Ctx<'_>, options: &SortOptions<'_>) -> Result<Vec<Ro
     let Some(entry) = ctx.data.find(ctx.key(0)) else { return Ok(Vec::new()) };
     let ValueRef::Object(object) = entry.value() else { return Err(CommandError::WRONG_TYPE) };
     let mut order = Order::of(options);
-    if order == Order::Given && entry.kind() == Kind::Set && options.store.is_some() {
-        // A stored result must not depend on the internal order of a set.
+    let is_fixed = options.store.is_some() || ctx.session.flags.contains(SessionFlags::IN_SCRIPT);
+    if order == Order::Given && entry.kind() == Kind::Set && is_fixed {
+        // A stored result, and that of a script, must not depend on the internal order of a set.
         order = Order::Text;
     }
     let mut rows = rows::of_object(object, order, options)?;

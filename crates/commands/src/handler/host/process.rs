@@ -56,6 +56,8 @@ pub trait Debugging {
     fn check_checksums(&self, enabled: bool);
     /// Whether the checksums of dumped values are checked.
     fn checks_checksums(&self) -> bool;
+    /// Whether scripts may run every command (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
+    fn let_scripts_run_all(&self, enabled: bool);
     /// Delays each write of the append-only file by `micros` microseconds (`DEBUG AOF-FLUSH-SLEEP`).
     fn delay_append_only(&self, micros: u64);
     /// Changes the id of the data for replicas (`DEBUG CHANGE-REPL-ID`).

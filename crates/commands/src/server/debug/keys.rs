@@ -13,6 +13,14 @@ use crate::word::Word;
 
 /// `DEBUG OBJECT key`
 pub(super) fn object(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    // Shows expired keys that are not deleted yet.
+    let sees_expired = std::mem::replace(&mut ctx.data.mode.sees_expired, true);
+    let replied = describe(ctx, reply);
+    ctx.data.mode.sees_expired = sees_expired;
+    replied
+}
+
+fn describe(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let entry = ctx.data.peek(ctx.key(0)).ok_or(CommandError::NO_SUCH_KEY)?;
     let encoding = entry.encoding_name();
     let mut text = format!(

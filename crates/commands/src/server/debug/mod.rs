@@ -106,6 +106,12 @@ pub const COMMAND: Command = Command {
             sub("segfault", 2, "Crashes the server, with a crash report.", &[]),
             sub("set-active-expire", 3, "Turns the active expiry cycle on or off.", &[SWITCH]),
             sub(
+                "set-disable-deny-scripts",
+                3,
+                "Allows scripts to run every command, or ends that.",
+                &[SWITCH],
+            ),
+            sub(
                 "set-skip-checksum-validation",
                 3,
                 "Turns the check of the checksums of dumped values off or on.",
@@ -163,6 +169,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         "sleep" => sleep(ctx, args)?,
         "change-repl-id" => ctx.host.change_replication_id(),
         "set-active-expire" => ctx.host.set_active_expire(is_on(args.at(2))?),
+        "set-disable-deny-scripts" => ctx.host.let_scripts_run_all(is_on(args.at(2))?),
         "set-skip-checksum-validation" => ctx.host.check_checksums(!is_on(args.at(2))?),
         "aof-flush-sleep" => {
             let micros = parse_i64_strict(args.at(2)).and_then(|micros| u64::try_from(micros).ok());

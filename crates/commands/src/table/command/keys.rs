@@ -4,7 +4,7 @@ use wire::request::Args;
 
 use super::FLAGS;
 use super::info::write_key_flags;
-use crate::command::{Categories, Command, Find, KeyFlags, find_declared_keys, find_spec_keys};
+use crate::command::{Categories, Command, Find, Flags, KeyFlags, find_declared_keys, find_spec_keys};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
@@ -73,13 +73,18 @@ fn keys_of(request: Args<'_>) -> Result<Vec<(&[u8], KeyFlags)>, CommandError> {
             _ => find_spec_keys(spec, request, &mut indexes),
         };
         if !is_found {
-            return Err(CommandError::new("ERR Invalid arguments specified for command"));
+            return none_of(command);
         }
         let flags = flags_of(command, spec, request);
         keys.extend(indexes.iter().map(|index| (request.at(*index as usize), flags)));
     }
-    if keys.is_empty() {
-        return Err(CommandError::new("ERR Invalid arguments specified for command"));
+    if keys.is_empty() { none_of(command) } else { Ok(keys) }
+}
+
+/// A request without keys, or with an invalid number of keys: only some commands may have none.
+fn none_of<'a>(command: &Command) -> Result<Vec<(&'a [u8], KeyFlags)>, CommandError> {
+    if command.flags.contains(Flags::NO_MANDATORY_KEYS) {
+        return Ok(Vec::new());
     }
-    Ok(keys)
+    Err(CommandError::new("ERR Invalid arguments specified for command"))
 }

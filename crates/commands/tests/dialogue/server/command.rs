@@ -79,6 +79,14 @@ fn getkeys() {
         ["d", "a", "b"]
         > COMMAND GETKEYS ZUNIONSTORE d 3 a b
         -ERR Invalid arguments specified for command
+        > COMMAND GETKEYS EVAL "return 1" 0
+        []
+        > COMMAND GETKEYS EVAL "return 1" 2147483647 k
+        []
+        > COMMAND GETKEYS EVAL "return 1" 1 k
+        ["k"]
+        > COMMAND GETKEYSANDFLAGS FCALL_RO f -1 k
+        []
         > COMMAND GETKEYSANDFLAGS GET k
         [["k", [+RO, +access]]]
         > COMMAND GETKEYSANDFLAGS PING

@@ -34,7 +34,7 @@ impl AccessControl for WorkerHost {
     }
 
     fn record_denial(&self, session: &Session, event: &DenialEvent<'_>) {
-        self.shared.publish_session(session);
+        self.shared.publish_for_denial(session);
         self.shared.record_denial(session.id, event);
     }
 

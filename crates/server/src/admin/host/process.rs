@@ -95,6 +95,10 @@ impl Debugging for WorkerHost {
         !self.shared.modes.skips_checksums.load(Ordering::Relaxed)
     }
 
+    fn let_scripts_run_all(&self, enabled: bool) {
+        self.shared.modes.scripts_run_all.store(enabled, Ordering::Relaxed);
+    }
+
     fn delay_append_only(&self, micros: u64) {
         self.shared.persistence.append_only.figures.write_delay_us.store(micros, Ordering::Relaxed);
     }

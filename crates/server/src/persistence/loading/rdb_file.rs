@@ -40,6 +40,8 @@ const STRETCHES_A_DECODER: usize = 2;
 pub struct RdbOptions {
     /// Keys that exist already are replaced; otherwise they are an error.
     pub replaces: bool,
+    /// A library that exists already is an error, unless `replaces`.
+    pub adds_libraries: bool,
     /// Expired keys and fields are kept: the file is the base of a log, whose requests refer to exactly this data.
     pub keeps_expired: bool,
 }
@@ -371,7 +373,8 @@ impl Reading {
                 return Err(self.error(RdbFault::Database { db: *db, count }));
             }
             Event::Function(source) => {
-                if let Err(error) = crate::script_runs::load_from_file(self.shared, source) {
+                let replaces = self.options.replaces || !self.options.adds_libraries;
+                if let Err(error) = crate::script_runs::load_from_file(self.shared, source, replaces) {
                     let problem = error.text().escape_ascii().to_string();
                     return Err(self.error(RdbFault::Library(problem)));
                 }

@@ -58,7 +58,7 @@ fn load(shared: &'static Shared, reload: Reload) -> &'static [u8] {
             if !has_known_header(shared, &path) {
                 return NO_DUMP;
             }
-            let options = RdbOptions { replaces, ..RdbOptions::default() };
+            let options = RdbOptions { replaces, adds_libraries: !flushes, ..RdbOptions::default() };
             let loaded = unlogged(shared, flushes, || load_rdb(shared, &path, options));
             if loaded != Ok(true) {
                 return NO_DUMP;

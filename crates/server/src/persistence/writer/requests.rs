@@ -108,6 +108,7 @@ impl<'a, F: DiskFile> Conversion<'a, F> {
             start += size;
             match event {
                 Event::Key(record) => self.write_key(&record)?,
+                Event::Function(source) => push(&mut self.out, &[b"FUNCTION", b"LOAD", source.as_ref()]),
                 Event::End { .. } => break,
                 _ => {}
             }
