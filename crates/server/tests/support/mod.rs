@@ -38,6 +38,8 @@ pub struct Server {
     child: Child,
     pub port: u16,
     log: std::sync::Arc<std::sync::Mutex<Vec<String>>>,
+    /// Its working directory.
+    _directory: directory::Directory,
 }
 
 impl Server {
@@ -77,7 +79,9 @@ impl Server {
         // Another process may take the port in the meantime: then another one is tried.
         for _ in 0..10 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let directory = directory::Directory::new(&format!("server-{port}"));
             let mut child = Command::new(program)
+                .current_dir(&directory.0)
                 .args(first)
                 .args(["--bind", "127.0.0.1", "--save", "", "--loglevel", "verbose", "--port"])
                 .arg(port.to_string())
@@ -101,7 +105,7 @@ impl Server {
                 }
             });
             if receiver.recv_timeout(PATIENCE).is_ok() {
-                return Self { child, port, log };
+                return Self { child, port, log, _directory: directory };
             }
             let _ = child.kill();
             let _ = child.wait();
