@@ -14,7 +14,7 @@ use os::clock::{self, Uptime};
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use sync::thread::JoinHandle;
 use sync::write_log::{LogReader, LogWake, WriteLog};
-use sync::{Condvar, DurableLsn, Mutex};
+use sync::{Condvar, DurableLsn, Mutex, MutexGuard};
 
 use super::Shared;
 use super::modes::GlobalFlags;
@@ -35,7 +35,9 @@ pub struct AppendOnly {
     /// Wakes the thread that writes it.
     signal: Arc<Signal>,
     orders: Mutex<VecDeque<Order>>,
-    /// The LSN of the cut of the rewrite under way; `u64::MAX`: no cut is expected.
+    /// The number of the snapshot whose cut is expected.
+    expected: Mutex<Option<u64>>,
+    /// The LSN of the cut of the rewrite under way; `u64::MAX`: the log is not written up to a cut.
     cut: AtomicU64,
     /// Why writing fails.
     failure: Mutex<Option<String>>,
@@ -185,6 +187,7 @@ impl Persistence {
         let append_only = AppendOnly {
             signal,
             orders: Mutex::default(),
+            expected: Mutex::default(),
             cut: AtomicU64::new(u64::MAX),
             failure: Mutex::default(),
             thread: Mutex::default(),
@@ -221,20 +224,40 @@ impl AppendOnly {
         self.signal.wait(timeout);
     }
 
+    /// Expects the cut of the snapshot with this number.
+    pub fn expect_cut(&self, number: u64) {
+        *self.expected_cut() = Some(number);
+    }
+
+    /// Runs `act` at the cut of the snapshot with this number, unless its rewrite has ended: a snapshot that was cancelled
+    /// may reach its cut later, even while the next rewrite expects its own.
+    pub fn at_cut(&self, number: u64, act: impl FnOnce()) {
+        let expected = self.expected_cut();
+        if *expected == Some(number) {
+            act();
+        }
+    }
+
+    fn expected_cut(&self) -> MutexGuard<'_, Option<u64>> {
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Sets the cut of a rewrite. All latches are held for writing, so that the LSN is between two records and no
     /// record behind it can be read before this is seen.
     pub fn set_cut(&self, cut: Lsn) {
         self.cut.store(cut.0, Ordering::Release);
     }
 
-    /// The LSN of a rewrite's expected cut. Must be loaded after the end of the readable bytes.
+    /// The LSN of a rewrite's cut. Must be loaded after the end of the readable bytes.
     #[must_use]
     pub fn cut(&self) -> Option<Lsn> {
         Some(Lsn(self.cut.load(Ordering::Acquire))).filter(|cut| cut.0 != u64::MAX)
     }
 
-    /// Clears the cut: the rewrite's increment begins, or the rewrite has ended.
+    /// Clears the cut, and expects none: the rewrite's increment begins, or the rewrite has ended.
     pub fn clear_cut(&self) {
+        let mut expected = self.expected_cut();
+        *expected = None;
         self.cut.store(u64::MAX, Ordering::Release);
     }
 

@@ -163,7 +163,7 @@ where
         let (shared, attaches) = (self.shared, self.reader.is_none());
         let is_base_only = self.rewriting.is_base_only;
         let append_only = &shared.persistence.append_only;
-        let at_cut = move || {
+        let begin_reading = move || {
             let log = &shared.keyspace.log;
             if is_base_only {
                 // Later changes are not logged.
@@ -175,6 +175,7 @@ where
                 append_only.order(Order::Attached(number, reader));
             }
         };
+        let at_cut = move || append_only.at_cut(number, begin_reading);
         let wanted = self.rewriting.wanted_format;
         let format = wanted.unwrap_or_else(|| format_of(self.config.aof_use_rdb_preamble));
         let progress = Arc::new(Progress::default());
@@ -186,7 +187,9 @@ where
         };
         let figures = self.figures();
         figures.is_rewriting.store(true, Ordering::Relaxed);
+        append_only.expect_cut(number);
         if shared.snapshots.begin(request).is_err() {
+            append_only.clear_cut();
             figures.is_rewriting.store(false, Ordering::Relaxed);
             return;
         }

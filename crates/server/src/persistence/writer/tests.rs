@@ -318,3 +318,21 @@ fn a_slow_disk_holds_writers_back_only_when_the_buffer_is_full() {
     let expected: Vec<u8> = (0..number).flat_map(record).collect();
     assert!(recovered(&disk.disk) == expected);
 }
+
+#[test]
+fn the_cut_of_a_rewrite_that_has_ended_is_ignored() {
+    let append_only = &shared_with(Appendfsync::Everysec).persistence.append_only;
+    let reach_cut_of = |number| append_only.at_cut(number, || append_only.set_cut(Lsn(number)));
+    append_only.expect_cut(1);
+    append_only.clear_cut();
+    reach_cut_of(1);
+    assert_eq!(append_only.cut(), None);
+    append_only.expect_cut(2);
+    reach_cut_of(1);
+    assert_eq!(append_only.cut(), None);
+    reach_cut_of(2);
+    assert_eq!(append_only.cut(), Some(Lsn(2)));
+    append_only.clear_cut();
+    reach_cut_of(2);
+    assert_eq!(append_only.cut(), None);
+}
