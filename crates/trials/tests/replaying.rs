@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used)] // A failure here fails the test.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -72,6 +73,23 @@ fn digest(connection: &mut Connection) -> Reply {
     connection.call(&["DEBUG", "DIGEST"]).unwrap().reply
 }
 
+/// Describes each key, to find those that differ.
+fn describe_keys(connection: &mut Connection) -> BTreeMap<(usize, Vec<u8>), String> {
+    let mut keys = BTreeMap::new();
+    for db in 0..DB_COUNT {
+        connection.call(&["SELECT", &db.to_string()]).unwrap();
+        let Reply::List(_, names) = connection.call(&["KEYS", "*"]).unwrap().reply else { panic!("no list") };
+        for name in names {
+            let Reply::Bulk(name) = name else { panic!("{name:?}") };
+            let mut ask = |words: &[&[u8]]| connection.call(&[words, &[&name]].concat()).unwrap().reply;
+            let facts =
+                [ask(&[b"TYPE"]), ask(&[b"PEXPIRETIME"]), ask(&[b"DEBUG", b"DIGEST-VALUE"]), ask(&[b"DUMP"])];
+            keys.insert((db, name), format!("{facts:?}"));
+        }
+    }
+    keys
+}
+
 fn check_replay(policy: &str, threads: &str) {
     let Some([program]) = programs_or_skip([("broadloom", Program::broadloom())]) else { return };
     let program = program.with_arguments(&["--appendonly", "yes", "--appendfsync", policy]);
@@ -97,10 +115,20 @@ fn check_replay(policy: &str, threads: &str) {
         let awaited = admin.call(&["WAITAOF", "1", "0", "0"]).unwrap().reply;
         assert_eq!(awaited, Reply::List(b'*', vec![Reply::Integer(1), Reply::Integer(0)]));
         let before = digest(&mut admin);
+        let keys = describe_keys(&mut admin);
         server.kill().unwrap();
         server.start_again().unwrap();
         let mut admin = server.connect().unwrap();
-        assert_eq!(digest(&mut admin), before, "seed {seed}, round {round}");
+        if digest(&mut admin) != before {
+            let found = describe_keys(&mut admin);
+            let differ = |key: &&(usize, Vec<u8>)| keys.get(key) != found.get(key);
+            let all: BTreeSet<_> = keys.keys().chain(found.keys()).collect();
+            for key in all.into_iter().filter(differ) {
+                let (db, name) = key;
+                println!("db {db}, {}:\n  {:?}\n  {:?}", name.escape_ascii(), keys.get(key), found.get(key));
+            }
+            panic!("seed {seed}, round {round}: the keys above differ");
+        }
     }
 }
 

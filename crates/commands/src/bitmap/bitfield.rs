@@ -180,9 +180,11 @@ fn write(
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     let mut change_count: u64 = 0;
+    let mut is_longer = false;
     let mut out = reply.array(operations.len());
     let edited = ctx.data.edit_string_of(key, size_min, |bytes, old_len| {
         let has_grown = old_len.is_none_or(|len| len < size_min);
+        is_longer = has_grown;
         for operation in operations {
             let (answer, is_different) = operation.apply(bytes);
             let is_write = operation.what != What::Read && answer.is_some();
@@ -194,10 +196,13 @@ fn write(
         }
     });
     edited.map_err(|_| CommandError::WRONG_TYPE)?;
-    // As in Valkey, growth of the string by a failed operation is not reported.
     if change_count > 0 {
         ctx.changed(EventClass::String, "setbit", key);
         ctx.effects.dirty += change_count - 1;
+    } else if is_longer {
+        // A failed operation extends the string, too. That causes no event, as in Valkey, but it is logged.
+        ctx.effects.dirty += 1;
+        ctx.also_changed(key);
     }
     Ok(out.done())
 }

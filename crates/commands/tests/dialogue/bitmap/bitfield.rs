@@ -113,6 +113,10 @@ fn overflow() {
         @resp3
         > BITFIELD k OVERFLOW FAIL SET u8 0 256 SET u8 0 1
         [_, 0]
+        > BITFIELD longer OVERFLOW FAIL SET u8 8 256
+        [_]
+        > STRLEN longer
+        2
     "#]]);
 }
 
