@@ -1,6 +1,7 @@
 //! Libraries of functions: their first line, and what they register when they are loaded.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use mlua::{ChunkMode, Function, Lua, MultiValue, Table, Value};
@@ -116,15 +117,15 @@ impl<S: Server> Interpreter<S> {
         if functions.is_empty() {
             return Err(LibraryError::new("ERR No functions registered"));
         }
-        for (index, (function, _)) in functions.iter().enumerate() {
+        let mut names = HashSet::new();
+        for (function, _) in &functions {
             if !is_valid_name(&function.name) {
                 return Err(LibraryError::new(
                     "ERR Function names can only contain letters, numbers, or underscores(_) and must be at least one \
                      character long",
                 ));
             }
-            if functions[..index].iter().any(|(earlier, _)| earlier.name.eq_ignore_ascii_case(&function.name))
-            {
+            if !names.insert(function.name.to_ascii_lowercase()) {
                 return Err(LibraryError::new("ERR Function already exists in the library"));
             }
         }

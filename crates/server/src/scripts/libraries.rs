@@ -3,7 +3,7 @@
 //! The list is an immutable value with a generation. A worker loads the libraries into its interpreter when it next runs a
 //! function; a library is accepted when the interpreter of one worker has loaded it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use commands::error::CommandError;
@@ -147,12 +147,15 @@ impl LibrarySet {
             ));
         }
         let loaded = loader(code)?;
-        let is_replaced = |name: &[u8]| {
-            let mut functions = replaced.iter().flat_map(|library| &library.functions);
-            functions.any(|function| function.name.eq_ignore_ascii_case(name))
-        };
+        let former: HashSet<Vec<u8>> = replaced
+            .iter()
+            .flat_map(|library| &library.functions)
+            .map(|function| function.name.to_ascii_lowercase())
+            .collect();
         for function in &loaded.functions {
-            if self.function(&function.name).is_some() && !is_replaced(&function.name) {
+            if self.function(&function.name).is_some()
+                && !former.contains(&function.name.to_ascii_lowercase())
+            {
                 return Err(CommandError::quoting(
                     [b"ERR Function ", &function.name[..], b" already exists"].concat(),
                 ));

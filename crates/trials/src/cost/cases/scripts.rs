@@ -20,5 +20,6 @@ pub(super) const CASES: &[Case] = &[
     Case::arguments("SCRIPT EXISTS", &["SCRIPT LOAD return(1)"], "SCRIPT EXISTS {930269f31393d0be681588b6ab08dccee7d6bb67}*N"),
     Case::arguments("FCALL, deep pipeline", &[r"FUNCTION LOAD REPLACE #!lua\sname=l\nredis.register_function('f',function(k)return(redis.call('incr',k[1]))end)"], "N: FCALL f 1 k#"),
     Case::arguments("FCALL_RO, deep pipeline", &["MSET {k# v#}*N", r"FUNCTION LOAD REPLACE #!lua\sname=l\nredis.register_function\(function_name='f',callback=function(k)return(redis.call('get',k[1]))end,flags=\('no-writes'\)\)"], "N: FCALL_RO f 1 k#"),
-    Case::arguments("FUNCTION LOAD of many libraries", &[], r"N/250: FUNCTION LOAD \h!lua\sname=l#\nredis.register_function('f#',function()end) ; FUNCTION FLUSH"),
+    Case::arguments("FUNCTION LOAD of many libraries", &[], r"N/250: FUNCTION LOAD \h!lua\sname=l#\nredis.register_function('f#',function()end) ; FUNCTION FLUSH").up_to(100.0, "every slot is latched"),
+    Case::arguments("FUNCTION LOAD of many functions", &[], r"FUNCTION LOAD REPLACE #!lua\sname=l\nfor\si=1,2000\sdo\sredis.register_function('f'..i,function()end)\send"),
 ];
