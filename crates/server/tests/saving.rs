@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dump::read_dump;
+use dump::{Dump, read_dump};
 use support::{Client, Server, wait_for};
 
 /// A directory that is removed at the end.
@@ -54,6 +54,23 @@ fn start(directory: &Directory, options: &[&str]) -> (Server, Client) {
 
 fn wait_until_saved(server: &Server, client: &mut Client) {
     wait_for(|| (server.info(client, "rdb_bgsave_in_progress") == "0").then_some(()));
+}
+
+/// Takes a snapshot while clients go on.
+fn save_in_background(server: &Server, client: &mut Client, directory: &Directory) -> Dump {
+    assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+    wait_until_saved(server, client);
+    assert_eq!(server.info(client, "rdb_last_bgsave_status"), "ok");
+    read_dump(&directory.dump())
+}
+
+/// Random numbers below a bound, another sequence for each thread.
+fn random_below(thread: usize) -> impl FnMut(usize) -> usize {
+    let mut random = thread as u64 + 1;
+    move |bound| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) as usize % bound
+    }
 }
 
 #[test]
@@ -182,11 +199,7 @@ fn large_collections_are_saved_in_portions_as_they_were_at_the_cut() {
         for thread in 0..3_usize {
             let (mut client, stops) = (server.client(), &stops);
             scope.spawn(move || {
-                let mut random = thread as u64 + 1;
-                let mut below = |bound: usize| {
-                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    (random >> 33) as usize % bound
-                };
+                let mut below = random_below(thread);
                 while !stops.load(Ordering::Relaxed) {
                     let (from, to) = (member(below(LARGE_LEN)), member(below(LARGE_LEN)));
                     let (moved, amount) = (member(below(2 * LARGE_LEN)), below(100).to_string());
@@ -211,10 +224,7 @@ fn large_collections_are_saved_in_portions_as_they_were_at_the_cut() {
         }
         let mut seen = Vec::new();
         for _ in 0..100 {
-            assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
-            wait_until_saved(&server, &mut client);
-            assert_eq!(server.info(&mut client, "rdb_last_bgsave_status"), "ok");
-            let mut dump = read_dump(&directory.dump());
+            let mut dump = save_in_background(&server, &mut client, &directory);
             let mut take = |key: &str| dump.hashes.remove(&(0, key.to_owned())).expect("a collection");
             let [hash, scores, mut left, right] = ["hash", "scores", "left", "right"].map(&mut take);
             let sum: i64 = hash.values().map(|value| value.parse::<i64>().unwrap()).sum();
@@ -250,11 +260,7 @@ fn large_lists_and_streams_are_saved_in_portions_as_they_were_at_the_cut() {
         for thread in 0..3_usize {
             let (mut client, stops, len) = (server.client(), &stops, &len);
             scope.spawn(move || {
-                let mut random = thread as u64 + 1;
-                let mut below = |bound: usize| {
-                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    (random >> 33) as usize % bound
-                };
+                let mut below = random_below(thread);
                 while !stops.load(Ordering::Relaxed) {
                     let place = below(LARGE_LEN).to_string();
                     let turned: &[&str] = match below(2) {
@@ -288,10 +294,7 @@ fn large_lists_and_streams_are_saved_in_portions_as_they_were_at_the_cut() {
         }
         let mut seen = Vec::new();
         for _ in 0..100 {
-            assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
-            wait_until_saved(&server, &mut client);
-            assert_eq!(server.info(&mut client, "rdb_last_bgsave_status"), "ok");
-            let mut dump = read_dump(&directory.dump());
+            let mut dump = save_in_background(&server, &mut client, &directory);
             let mut take = |key: &str| dump.lists.remove(&(0, key.to_owned())).expect("a collection");
             let [mut ring, mut left, right, stream] = ["ring", "left", "right", "stream"].map(&mut take);
             let first = ring.iter().position(|own| *own == item(0)).expect("it is there");

@@ -107,6 +107,7 @@ fn a_request_that_waits_for_a_long_script_is_refused() {
     on_each_backend(ONE_WORKER, |server| {
         let (mut runner, mut first, mut second) = (server.client(), server.client(), server.client());
         runner.send(&["EVAL", ENDLESS, "1", "k"]);
+        wait_for(|| second.text(&["CLIENT", "LIST"]).contains("cmd=eval").then_some(()));
         // Both wait before the script is busy; the transaction holds the latch of `free` meanwhile.
         first.send(&["GET", "k"]);
         second.send_raw(b"MULTI\r\nSET free 1\r\nSET k 1\r\nEXEC\r\n");

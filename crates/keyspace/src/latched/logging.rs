@@ -41,15 +41,20 @@ impl Latched<'_> {
     /// Appends a request in the format of the log at once. Its slot is held for writing.
     #[inline]
     pub(super) fn append_encoded(&mut self, slot: Slot, db: DbIndex, request: &[u8]) {
-        if let Some(end) = self.effects.append(db, request, self.log.writer.as_mut()) {
-            self.log.seen = self.log.seen.max(end);
-            self.keyspace.changes.note(slot, end);
-        }
+        let end = self.effects.append(db, request, self.log.writer.as_mut());
+        self.note_logged(slot, end);
     }
 
     /// As [`Self::log_effects`], for a slot whose latch is held for writing by the caller.
     pub(crate) fn log_effects_in(&mut self, slot: Slot) {
-        if let Some(end) = self.effects.drain(self.log.writer.as_mut()) {
+        let end = self.effects.drain(self.log.writer.as_mut());
+        self.note_logged(slot, end);
+    }
+
+    /// Notes the end of the record of a change of a slot, if it was appended.
+    #[inline]
+    fn note_logged(&mut self, slot: Slot, end: Option<Lsn>) {
+        if let Some(end) = end {
             self.log.seen = self.log.seen.max(end);
             self.keyspace.changes.note(slot, end);
         }

@@ -18,7 +18,6 @@ use super::{CurrentRequest, Executor, Step};
 use crate::connection::Connection;
 use crate::scripts::ScriptLatches;
 use crate::scripts::errors;
-use crate::shared::modes::GlobalFlags;
 
 impl Executor {
     /// Whether the script that has just run ended without a result, because it needs other latches.
@@ -74,9 +73,7 @@ impl Executor {
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Step {
-        if self.flags.is_set(GlobalFlags::ANY_PAUSE)
-            && self.is_paused(connection, found, args, self.flags.load())
-        {
+        if self.is_paused(connection, found, args, self.flags.load()) {
             return self.wait_for_end_of_pause(connection);
         }
         self.subscriptions.exchange_late(&mut connection.late_messages);

@@ -153,9 +153,8 @@ impl LibrarySet {
             .map(|function| function.name.to_ascii_lowercase())
             .collect();
         for function in &loaded.functions {
-            if self.function(&function.name).is_some()
-                && !former.contains(&function.name.to_ascii_lowercase())
-            {
+            let key = function.name.to_ascii_lowercase();
+            if self.functions.contains_key(&key) && !former.contains(&key) {
                 return Err(CommandError::quoting(
                     [b"ERR Function ", &function.name[..], b" already exists"].concat(),
                 ));
