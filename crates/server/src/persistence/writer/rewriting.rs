@@ -267,8 +267,7 @@ where
         let Some(under_way) = self.rewriting.under_way.take() else { return };
         self.rewriting.is_beginning = false;
         if self.figures().is_beginning.swap(false, Ordering::Relaxed) {
-            // Wakes the workers with clients that wait for the base.
-            self.shared.advance_durable(self.shared.persistence.durable.end());
+            self.end_beginning();
         }
         log::info!("Background AOF rewrite finished successfully");
         let size = self.files.total_size();
@@ -279,6 +278,17 @@ where
         figures.rewrite_failures.store(0, Ordering::Relaxed);
         figures.rewrite_failed.store(false, Ordering::Relaxed);
         self.note_end(under_way.began);
+    }
+
+    /// Makes what is on disk count as durable, which it does not before the first base is there.
+    fn end_beginning(&mut self) {
+        let (size, synced_size) = self.files.current_size();
+        // `finish_rewrite` has synchronised the increment. No sync is due before more is written.
+        if self.config.appendfsync != Appendfsync::No && size == synced_size {
+            return self.note_durable();
+        }
+        // Wakes the workers with clients that wait for the base.
+        self.shared.advance_durable(self.shared.persistence.durable.end());
     }
 
     fn replace_files(&mut self, format: BaseFormat) -> Result<(), FilesError> {
