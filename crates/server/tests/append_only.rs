@@ -94,6 +94,30 @@ fn a_restarted_server_has_the_data() {
 }
 
 #[test]
+fn replaced_files_stay_until_the_directive_lets_them_go() {
+    let directory = Directory::new("aof-history");
+    let dir = directory.path("");
+    let server = Server::start(&["--dir", &dir, "--appendonly", "yes", "--aof-disable-auto-gc", "yes"]);
+    let mut client = server.client();
+    client.text(&["BGREWRITEAOF"]);
+    wait_for(|| (server.info(&mut client, "aof_rewrites") == "1").then_some(()));
+    let files = || {
+        let names = std::fs::read_dir(directory.path("appendonlydir")).unwrap();
+        let mut names: Vec<_> =
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let current = ["appendonly.aof.2.base.rdb", "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"];
+    let former = ["appendonly.aof.1.base.rdb", "appendonly.aof.1.incr.aof"];
+    assert_eq!(files(), [&former[..], &current].concat());
+    let manifest = std::fs::read_to_string(directory.path("appendonlydir/appendonly.aof.manifest")).unwrap();
+    assert_eq!(manifest.lines().filter(|line| line.ends_with("type h")).count(), 2, "{manifest}");
+    assert_eq!(client.text(&["CONFIG", "SET", "aof-disable-auto-gc", "no"]), "OK");
+    wait_for(|| (files() == current).then_some(()));
+}
+
+#[test]
 fn the_append_only_file_is_switched_on_and_off() {
     let directory = Directory::new("aof-switch");
     let dir = directory.path("");
