@@ -25,6 +25,8 @@ pub enum Failing {
     From(u64),
     /// Every append, after a part of it: the disk is full.
     Appends,
+    /// Every synchronisation of a file.
+    Syncs,
 }
 
 /// See the module documentation. Clones share their contents.
@@ -146,7 +148,7 @@ impl State {
             Failing::Nothing => false,
             Failing::Only(nth) => number == nth,
             Failing::From(first) => number >= first,
-            Failing::Appends => false,
+            Failing::Appends | Failing::Syncs => false,
         }
     }
 
@@ -295,7 +297,7 @@ impl DiskFile for CrashingFile {
 
     fn sync(&mut self) -> io::Result<()> {
         let mut state = self.disk.lock();
-        let fails = state.next_fails();
+        let fails = state.next_fails() || state.failing == Failing::Syncs;
         let contents = &mut state.files[self.file];
         if fails {
             // The pages count as clean from now on, and may never reach the disk: unsynced writes are lost to the

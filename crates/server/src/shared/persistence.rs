@@ -85,7 +85,7 @@ pub struct Figures {
     pub is_rewrite_scheduled: AtomicBool,
     /// Whether a rewrite is under way.
     pub is_rewriting: AtomicBool,
-    /// Whether the file has no base yet, so that nothing of it would be loaded.
+    /// Whether the file has no base yet, so that nothing of it would be loaded, or only the files before it.
     pub is_beginning: AtomicBool,
     /// How many rewrites were ordered, and how many of these orders the thread has followed.
     rewrites_ordered: AtomicU64,

@@ -22,8 +22,8 @@ use persist::manifest::BaseFormat;
 use sync::Mutex;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{RETRY_INTERVAL_MS, Writer, requests};
-use crate::shared::persistence::Order;
+use super::{Failed, RETRY_INTERVAL_MS, Writer, requests};
+use crate::shared::persistence::{Order, sync_event};
 use crate::snapshot::{Request, SaveError, Saved, Target};
 
 /// The time after a failed rewrite before growth causes another one, in milliseconds.
@@ -244,7 +244,12 @@ where
             return;
         }
         append_only.clear_cut();
-        match (self.files.begin_rewrite(), &mut self.rewriting.under_way) {
+        // Synchronised here and not in `begin_rewrite`, so that a sync that hangs is reported.
+        let begun = match self.sync_now(sync_event(Appendfsync::Everysec)) {
+            Ok(()) => self.files.begin_rewrite(),
+            Err(Failed::Write(error) | Failed::Sync(error)) => Err(error),
+        };
+        match (begun, &mut self.rewriting.under_way) {
             (Ok(()), Some(under_way)) => {
                 under_way.is_past_cut = true;
                 self.annotated_at = 0;
@@ -348,6 +353,8 @@ where
         self.abandon_rewrite();
         self.reader = None;
         self.rewriting = Rewriting::new(true);
+        // The log continues at the cut of the snapshot, and what was lost before it is on disk only with the snapshot.
+        self.figures().is_beginning.store(true, Ordering::Relaxed);
         if !self.restart_files() {
             return false;
         }
@@ -362,7 +369,7 @@ where
         match self.files.start() {
             Ok(()) => true,
             Err(error) => {
-                self.fail(&super::Failed::Sync(error));
+                self.fail(&Failed::Sync(error));
                 false
             }
         }

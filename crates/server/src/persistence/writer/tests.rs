@@ -277,6 +277,31 @@ fn the_thread_ends_on_a_full_disk() {
     }
 }
 
+#[test]
+fn bytes_that_a_failed_sync_loses_are_durable_with_the_next_snapshot_only() {
+    let disk = CrashingDisk::new(8, Failing::Nothing);
+    let shared = shared_with(Appendfsync::Everysec);
+    let files = new_files(&disk);
+    let mut rig = Rig::start(shared, files);
+    let figures = &shared.persistence.append_only.figures;
+    let end = rig.append(0);
+    await_that(|| figures.written.load(Ordering::Relaxed) == end.0);
+    let begun = shared.persistence.durable.end();
+    assert!(shared.is_durable(begun));
+    disk.set_failing(Failing::Appends);
+    rig.append(1);
+    let is_refused = || shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED);
+    await_that(is_refused);
+    // The torn write is cut off, and the synchronisation after that loses the first record.
+    disk.set_failing(Failing::Syncs);
+    await_that(|| figures.is_beginning.load(Ordering::Relaxed));
+    disk.set_failing(Failing::Nothing);
+    await_that(|| !is_refused() && figures.is_rewriting.load(Ordering::Relaxed));
+    assert!(!shared.is_durable(begun));
+    rig.stop();
+    assert_eq!(recovered(&disk), b"", "the files before the failure are in effect");
+}
+
 /// While a sync takes long, changes are accepted up to the size of the log's buffer. Then writers wait before they latch,
 /// until the disk has caught up. The delay is counted and shown as latency while the sync still hangs, once.
 #[test]
