@@ -120,9 +120,7 @@ impl<'a> Reader<'a> {
 }
 
 fn single(lua: &Lua, name: &str, value: Value) -> mlua::Result<Value> {
-    let table = lua.create_table_with_capacity(0, 1)?;
-    table.raw_set(name, value)?;
-    Ok(Value::Table(table))
+    Ok(Value::Table(lua.create_table_from([(name, value)])?))
 }
 
 /// Writes a value as a reply. `script_resp3`: the version that the script has set, which decides about booleans.

@@ -9,7 +9,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use mlua::{
+    BString, ChunkMode, Either, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState,
+};
 use wire::reply::ReplyBuffer;
 use wire::request::{Args, ArgsBuf};
 
@@ -129,7 +131,6 @@ pub struct Interpreter<S: Server> {
 
 /// The parts of the sandbox that the interpreter uses.
 pub(crate) struct Parts {
-    globals: Table,
     environment: Table,
     run: Function,
     run_function: Function,
@@ -183,7 +184,6 @@ impl<S: Server> Interpreter<S> {
         let sandbox = lua.load(SANDBOX).set_name("=sandbox").set_mode(ChunkMode::Text);
         let built: Table = sandbox.call((host, api, own, insecure))?;
         let parts = Parts {
-            globals: built.get("globals")?,
             environment: built.get("G")?,
             run: built.get("run")?,
             run_function: built.get("run_function")?,
@@ -309,15 +309,16 @@ impl<S: Server> Interpreter<S> {
                 if let Err(text) = self.compile(sha, body) {
                     return Err(Failure::Text(text).into());
                 }
-                self.parts.globals.raw_set("KEYS", array(&self.lua, keys)?)?;
-                self.parts.globals.raw_set("ARGV", array(&self.lua, arguments)?)?;
-                self.parts.run.call(&self.scripts[sha])
+                let (keys, arguments) = (array(&self.lua, keys)?, array(&self.lua, arguments)?);
+                self.lua.set_memory_limit(self.settings.memory_max)?;
+                self.parts.run.call((&self.scripts[sha], keys, arguments))
             }
             Run::Function { name } => {
                 let Some(callback) = self.functions.get(name) else {
                     return Err(Failure::Text(b"Function not found".to_vec()).into());
                 };
                 let (keys, arguments) = (array(&self.lua, keys)?, array(&self.lua, arguments)?);
+                self.lua.set_memory_limit(self.settings.memory_max)?;
                 self.parts.run_function.call((callback, keys, arguments))
             }
         }
@@ -325,11 +326,11 @@ impl<S: Server> Interpreter<S> {
 }
 
 fn array(lua: &Lua, args: Args<'_>) -> mlua::Result<Table> {
-    let table = lua.create_table_with_capacity(args.len(), 0)?;
-    for (index, arg) in args.iter().enumerate() {
-        table.raw_set(index + 1, lua.create_string(arg)?)?;
-    }
-    Ok(table)
+    // Text is pushed without a reference in between.
+    lua.create_sequence_from(args.iter().map(|arg| match std::str::from_utf8(arg) {
+        Ok(text) => Either::Left(text),
+        Err(_) => Either::Right(BString::from(arg)),
+    }))
 }
 
 fn set_hook<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> mlua::Result<()> {

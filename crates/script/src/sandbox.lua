@@ -225,9 +225,9 @@ local function finish(...)
     return ...
 end
 
--- Runs a script.
-local function run(script)
-    limit_on()
+-- Runs a script. The host has turned the limit on.
+local function run(script, keys, arguments)
+    globals.KEYS, globals.ARGV = keys, arguments
     return finish(raw_xpcall(script, handle))
 end
 
@@ -237,9 +237,8 @@ local function run_library(main)
     return finish(raw_pcall(main))
 end
 
--- Runs a function of a library.
+-- Runs a function of a library. The host has turned the limit on.
 local function run_function(callback, keys, arguments)
-    limit_on()
     return finish(raw_xpcall(function() return callback(keys, arguments) end, handle))
 end
 
@@ -256,5 +255,5 @@ local function environment_for_library(library_api)
     return environment, function() metatable.__index = globals end
 end
 
-return {globals = globals, G = G, run = run, run_function = run_function, run_library = run_library,
+return {G = G, run = run, run_function = run_function, run_library = run_library,
         environment_for_library = environment_for_library}
