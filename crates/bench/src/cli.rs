@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::distribution::Distribution;
+use crate::encryption::EncryptionOptions;
 use crate::pinning::CpuList;
 use crate::server::spec::ServerSpec;
 use crate::template::PLACEHOLDERS;
@@ -24,6 +25,11 @@ Examples (BENCH stands for 'broadloom bench' or 'broadloom-bench'):
   BENCH suite headline --markdown benchmarks.md --json benchmarks.json
   BENCH --server mine=127.0.0.1:7000 --server echo
                                             compares it with the limit server, which only replies +OK
+  BENCH --tls --server broadloom --server valkey
+                                            compares both over TLS, with a certificate made for the run
+  BENCH --tls --cacert ca.crt --server mine=127.0.0.1:6380
+  BENCH --server all=127.0.0.1:7000 --server rules=user:password@127.0.0.1:7000
+                                            compares two users of one server
   BENCH --echo --port 7000                  runs only the limit server
   BENCH --list                              prints the named workloads, suites and known servers";
 
@@ -63,8 +69,9 @@ pub struct RunArgs {
     pub port: u16,
 
     /// Server to measure, repeatable: a known server ('valkey', 'valkey=/opt/valkey-server'), an address
-    /// ('127.0.0.1:6379', 'name=127.0.0.1:6379'), or a command ('name=CMD {port} {dir} {threads} {io}') that
-    /// is started on a free port in a temporary directory and killed at the end [default: 127.0.0.1:6379]
+    /// ('127.0.0.1:6379', 'name=127.0.0.1:6379', 'name=USER:PASSWORD@127.0.0.1:6379'), or a command ('name=CMD
+    /// {port} {dir} {threads} {io}', with --tls also {cert} {key} {cacert}) that is started on a free port in a
+    /// temporary directory and killed at the end [default: 127.0.0.1:6379]
     #[arg(long, value_name = "SPEC")]
     pub server: Vec<ServerSpec>,
 
@@ -153,16 +160,58 @@ pub struct RunArgs {
     pub user: Option<String>,
 
     /// Password for AUTH
-    #[arg(long, value_name = "TEXT", env = "REDISCLI_AUTH", hide_env_values = true)]
+    #[arg(long, visible_alias = "pass", value_name = "TEXT", env = "REDISCLI_AUTH", hide_env_values = true)]
     pub password: Option<String>,
 
     /// Database number for SELECT
     #[arg(long, value_name = "N", default_value = "0")]
     pub db: u32,
 
+    /// Options of TLS.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+
     /// Options common to loads and suites.
     #[command(flatten)]
     pub common: CommonArgs,
+}
+
+/// Options of TLS.
+#[derive(Debug, Args)]
+pub struct TlsArgs {
+    /// Use TLS on all connections. Known servers that the benchmark starts get a certificate made for the run
+    #[arg(long = "tls", conflicts_with = "echo")]
+    pub is_on: bool,
+
+    /// Certificates of the authorities that the servers' certificates must come from (PEM). Names in the servers'
+    /// certificates are not checked
+    #[arg(long, value_name = "FILE", requires = "is_on")]
+    pub cacert: Option<PathBuf>,
+
+    /// Accept any certificate of a server
+    #[arg(long, requires = "is_on", conflicts_with = "cacert")]
+    pub insecure: bool,
+
+    /// Certificate of the clients (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["is_on", "key"])]
+    pub cert: Option<PathBuf>,
+
+    /// Key of the clients' certificate (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["is_on", "cert"])]
+    pub key: Option<PathBuf>,
+}
+
+impl TlsArgs {
+    /// Returns the choices for the encryption, if it is on.
+    #[must_use]
+    pub fn options(&self, starts_servers: bool) -> Option<EncryptionOptions> {
+        self.is_on.then(|| EncryptionOptions {
+            authorities: self.cacert.clone(),
+            own: self.cert.clone().zip(self.key.clone()),
+            is_insecure: self.insecure,
+            starts_servers,
+        })
+    }
 }
 
 /// Options of a suite run.
@@ -288,6 +337,16 @@ mod tests {
             Cli::try_parse_from(["bench", "suite", "headline", "--quick", "--section", "growth"]).unwrap();
         let Some(What::Suite(suite)) = cli.what else { panic!("{cli:?}") };
         assert!(suite.quick && suite.section == ["growth"]);
+        let cli =
+            Cli::try_parse_from(["bench", "--user", "u", "--pass", "p", "--tls", "--insecure"]).unwrap();
+        assert_eq!(cli.run.password.as_deref(), Some("p"));
+        assert!(cli.run.tls.options(false).is_some_and(|options| options.is_insecure));
+        for wrong in
+            ["--cacert=x", "--insecure", "--tls --cert=x", "--tls --key=x", "--tls --insecure --cacert=x"]
+        {
+            let words = ["bench"].into_iter().chain(wrong.split(' '));
+            assert!(Cli::try_parse_from(words).is_err(), "{wrong}");
+        }
         for wrong in ["--rate=0", "--pipeline=0", "--value-size=x", "--fill-command=x", "--server=x"] {
             assert!(Cli::try_parse_from(["bench", wrong]).is_err(), "{wrong}");
         }

@@ -2,8 +2,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::encryption::Encryption;
+use crate::encryption::socket::Socket;
 use crate::reply::{ReplySkipper, Tally};
 
 /// Timeout of one command.
@@ -36,6 +39,8 @@ pub struct Target {
     pub pid: Option<u32>,
     /// Login of every connection.
     pub login: Login,
+    /// TLS of every connection, if they have it.
+    pub encryption: Option<Arc<Encryption>>,
 }
 
 /// A reply to a command.
@@ -51,23 +56,27 @@ pub enum Answer {
 
 impl Target {
     /// Opens a blocking connection and logs in.
-    pub fn connect(&self) -> io::Result<TcpStream> {
-        let mut stream = TcpStream::connect_timeout(&self.address, CONNECT_TIMEOUT)?;
+    pub fn connect(&self) -> io::Result<Socket> {
+        let stream = TcpStream::connect_timeout(&self.address, CONNECT_TIMEOUT)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(QUESTION_TIMEOUT))?;
         stream.set_write_timeout(Some(QUESTION_TIMEOUT))?;
+        let mut socket = match &self.encryption {
+            None => Socket::plain(stream),
+            Some(encryption) => encryption.connect(stream)?,
+        };
         let Login { user, password, database, resp3 } = &self.login;
         if let Some(password) = password {
             let words = ["AUTH"].into_iter().chain(user.as_deref()).chain([password.as_str()]);
-            expect_no_error(send_command(&mut stream, &words.collect::<Vec<_>>())?)?;
+            expect_no_error(send_command(&mut socket, &words.collect::<Vec<_>>())?)?;
         }
         if *resp3 {
-            expect_no_error(send_command(&mut stream, &["HELLO", "3"])?)?;
+            expect_no_error(send_command(&mut socket, &["HELLO", "3"])?)?;
         }
         if *database != 0 {
-            expect_no_error(send_command(&mut stream, &["SELECT", &database.to_string()])?)?;
+            expect_no_error(send_command(&mut socket, &["SELECT", &database.to_string()])?)?;
         }
-        Ok(stream)
+        Ok(socket)
     }
 
     /// Sends one command on a new connection and returns the reply.
@@ -93,7 +102,7 @@ pub fn info_field<'a>(info: &'a str, field: &str) -> Option<&'a str> {
 }
 
 /// Sends one command and reads its reply.
-pub fn send_command(stream: &mut TcpStream, words: &[&str]) -> io::Result<Answer> {
+pub fn send_command(stream: &mut Socket, words: &[&str]) -> io::Result<Answer> {
     let mut request = format!("*{}\r\n", words.len());
     for word in words {
         request.push_str(&format!("${}\r\n{word}\r\n", word.len()));

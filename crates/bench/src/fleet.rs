@@ -12,6 +12,7 @@ use crate::sample::{Measure, Sample};
 use crate::server::running::{RunningServer, StartOptions};
 use crate::server::spec::ServerSpec;
 use crate::statistics::Estimate;
+use crate::workload::digest;
 
 /// Running servers, each with the fills that it contains.
 #[derive(Debug, Default)]
@@ -150,6 +151,9 @@ impl Member {
         rounds: &RoundSettings,
         show: &dyn Fn(Live),
     ) -> Result<Sample, BenchError> {
+        if let Some(script) = case.workload.own.script {
+            self.load_script(script)?;
+        }
         if case.workload.from_empty {
             self.empty(rounds.may_flush)?;
         } else if rounds.fills {
@@ -166,6 +170,17 @@ impl Member {
         // Subscribers come first, but only the publishers have a known latency.
         let flow = &outcome.flows[outcome.flows.len() - 1];
         Ok(Sample::of(round + 1, &outcome, flow))
+    }
+
+    fn load_script(&self, script: &str) -> Result<(), BenchError> {
+        let target = self.server.target();
+        let failed = |reason: String| BenchError::server(&target.name, format!("SCRIPT LOAD: {reason}"));
+        match target.send_command(&["SCRIPT", "LOAD", script]) {
+            Ok(Answer::Text(sha)) if sha == digest(script) => Ok(()),
+            Ok(Answer::Error(text)) => Err(failed(text)),
+            Ok(answer) => Err(failed(format!("unexpected reply {answer:?}"))),
+            Err(error) => Err(failed(error.to_string())),
+        }
     }
 
     /// Writes the keys that the case reads, unless an earlier case wrote them.

@@ -2,7 +2,7 @@
 //!
 //! Owns its sockets, its load threads and the servers that it starts. Depends on Broadloom through the
 //! protocol only. Reading order: `cli` (options), `case` (a workload with settings), `fleet` (servers and
-//! interleaved rounds), `load` (threads and connections), `template` and `reply` (the bytes), `sample`,
+//! interleaved rounds), `load` (threads and connections), `encryption` (TLS below them), `template` and `reply` (the bytes), `sample`,
 //! `statistics` and `outcome` (the figures), `report` (output), `suite` (sets of measurements declared as
 //! data).
 //!
@@ -17,6 +17,7 @@ mod cli;
 mod control;
 mod distribution;
 mod echo;
+mod encryption;
 mod error;
 mod fleet;
 mod growth;
@@ -43,6 +44,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{CommandFactory, FromArgMatches};
@@ -50,12 +52,14 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::case::{Case, LoadSettings};
 use crate::cli::{Cli, CommonArgs, RunArgs, SuiteArgs, What};
 use crate::control::Login;
+use crate::encryption::Encryption;
 use crate::error::BenchError;
 use crate::fleet::{Fleet, RoundSettings};
 use crate::machine::Machine;
 use crate::outcome::{Findings, Report, SectionOutcome};
 use crate::server::known;
 use crate::server::running::StartOptions;
+use crate::server::spec::ServerSpec;
 use crate::suite::SUITES;
 use crate::suite::runner::SuiteOptions;
 use crate::workload::Workload;
@@ -132,6 +136,7 @@ fn run_load(args: &RunArgs, own_words: Vec<String>) -> Result<(), BenchError> {
     if let Some(unknown) = baselines.iter().find(|&name| specs.iter().all(|spec| spec.name != *name)) {
         return Err(BenchError::usage(format!("the baseline '{unknown}' is not one of the servers")));
     }
+    let encryption = encryption(args, &mut specs)?;
     let start = StartOptions {
         thread_count: args.server_threads as usize,
         io_backend: args.io_backend.clone(),
@@ -143,6 +148,7 @@ fn run_load(args: &RunArgs, own_words: Vec<String>) -> Result<(), BenchError> {
             database: args.db,
             resp3: false,
         },
+        encryption,
         further_words: Vec::new(),
     };
     let mut report = new_report("Load");
@@ -164,6 +170,24 @@ fn run_load(args: &RunArgs, own_words: Vec<String>) -> Result<(), BenchError> {
     report.sections.push(SectionOutcome { title: "Comparison".to_owned(), about, findings });
     report.failures = fleet.into_failures();
     finish(report, &args.common)
+}
+
+/// Returns the TLS of all connections, and changes the commands of known servers to ones with TLS.
+fn encryption(args: &RunArgs, specs: &mut [ServerSpec]) -> Result<Option<Arc<Encryption>>, BenchError> {
+    let starts_servers = specs.iter().any(ServerSpec::is_started);
+    let Some(options) = args.tls.options(starts_servers) else {
+        return match specs.iter().find(|spec| spec.needs_tls()) {
+            None => Ok(None),
+            Some(spec) => Err(BenchError::usage(format!(
+                "the command of '{}' has {{cert}}, {{key}} or {{cacert}}, which need --tls",
+                spec.name
+            ))),
+        };
+    };
+    for spec in specs {
+        *spec = spec.clone().with_tls()?;
+    }
+    Encryption::new(&options).map(Arc::new).map(Some)
 }
 
 /// Returns one case for each workload and pipeline depth.
@@ -221,6 +245,7 @@ fn run_suite(args: &SuiteArgs, own_words: Vec<String>) -> Result<(), BenchError>
             own_words,
             cpus: args.common.server_cpus.clone().unwrap_or_default(),
             login: Login::default(),
+            encryption: None,
             further_words: Vec::new(),
         },
         client_cpus: args.common.client_cpus.clone().unwrap_or_default(),

@@ -1,9 +1,12 @@
 //! The named workloads, one line each, and the workload type.
 
 mod collections;
+mod scripts;
 
 use crate::distribution::Distribution;
 use crate::error::BenchError;
+
+pub use scripts::digest;
 
 /// A named workload: its commands and the keys they require.
 #[derive(Debug)]
@@ -44,11 +47,20 @@ pub struct Own {
     /// Additional connections, and the blocking command that each of them sends, one at a time, to consume
     /// the data of the other connections. The requests of both groups are counted.
     pub waiting: Option<(usize, &'static str)>,
+    /// A script, which is loaded before the fill and before each run.
+    pub script: Option<&'static str>,
 }
 
 /// No prescribed settings.
-pub const USUAL: Own =
-    Own { key_count: None, value_size: None, fill_times: 1, uses_up: None, listener_count: 0, waiting: None };
+pub const USUAL: Own = Own {
+    key_count: None,
+    value_size: None,
+    fill_times: 1,
+    uses_up: None,
+    listener_count: 0,
+    waiting: None,
+    script: None,
+};
 
 const STRINGS: &str = "key:";
 const SET: Option<&str> = Some("SET {key} {value}");
@@ -74,9 +86,9 @@ static NAMED: &[Named] = &[
     Named { name: "setrange", key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(1, "SETRANGE {key} 4 {int:1000..9999}")],                   about: "4 bytes overwritten inside existing values" },
 ];
 
-/// Returns all named workloads: those on strings, then those on collections, each sorted by name.
+/// Returns all named workloads: those on strings, on collections, and on scripts, each sorted by name.
 pub fn named() -> impl Iterator<Item = &'static Named> {
-    NAMED.iter().chain(collections::NAMED)
+    NAMED.iter().chain(collections::NAMED).chain(scripts::NAMED)
 }
 
 /// A command with its relative frequency.
@@ -114,15 +126,16 @@ impl Workload {
             let names: Vec<&str> = self::named().map(|named| named.name).collect();
             BenchError::usage(format!("unknown workload '{name}'; available: {}", names.join(", ")))
         })?;
+        let sha = named.own.script.map(digest).unwrap_or_default();
+        let with_digest = |command: &str| command.replace(scripts::SHA, &sha);
+        let commands = named.commands.iter();
         Ok(Self {
             name: named.name.to_owned(),
-            commands: named
-                .commands
-                .iter()
-                .map(|&(weight, command)| Weighted { weight, command: command.to_owned() })
+            commands: commands
+                .map(|&(weight, command)| Weighted { weight, command: with_digest(command) })
                 .collect(),
             key_prefix: named.key_prefix.to_owned(),
-            fill: named.fill.map(str::to_owned),
+            fill: named.fill.map(with_digest),
             distribution: named.distribution,
             from_empty: named.from_empty,
             own: named.own,
@@ -138,7 +151,9 @@ impl Workload {
             let weight = parse_weight(weight)?;
             let mut one = Self::named(name.trim())?;
             let inner: u32 = one.commands.iter().map(|command| command.weight).sum();
-            if inner > 1 || one.from_empty || one.own.uses_up.is_some() || one.own.waiting.is_some() {
+            let Own { uses_up, waiting, script, .. } = one.own;
+            let needs_more = uses_up.is_some() || waiting.is_some() || script.is_some();
+            if inner > 1 || one.from_empty || needs_more {
                 return Err(BenchError::usage(format!("'{name}' can't be part of a mix")));
             }
             one.commands.iter_mut().for_each(|command| command.weight = weight);
@@ -200,12 +215,15 @@ mod tests {
     fn the_table_is_sorted_and_compiles() {
         assert!(NAMED.is_sorted_by(|a, b| a.name < b.name));
         assert!(collections::NAMED.is_sorted_by(|a, b| a.name < b.name));
+        assert!(scripts::NAMED.is_sorted_by(|a, b| a.name < b.name));
         let values = ValueSource::new("64".parse().unwrap());
         for named in named() {
             let keys = KeyShape::new(named.key_prefix, 16, 1_000).unwrap();
-            assert!(!named.commands.is_empty() && !named.about.is_empty());
-            let commands = named.commands.iter().map(|(_, command)| *command);
-            for command in commands.chain(named.fill).chain(named.own.waiting.map(|(_, command)| command)) {
+            let workload = Workload::named(named.name).unwrap();
+            assert!(!workload.commands.is_empty() && !named.about.is_empty());
+            let commands = workload.commands.iter().map(|weighted| weighted.command.as_str());
+            let waiting = named.own.waiting.map(|(_, command)| command);
+            for command in commands.chain(workload.fill.as_deref()).chain(waiting) {
                 Template::parse(command, &keys, &values).unwrap();
             }
         }
@@ -216,7 +234,7 @@ mod tests {
         let mix = Workload::mix("get=95,set=5").unwrap();
         let weights: Vec<(u32, &str)> = mix.commands.iter().map(|c| (c.weight, c.command.as_str())).collect();
         assert_eq!(weights, [(95, "GET {key}"), (5, "SET {key} {value}")]);
-        for wrong in ["", "get=0", "get=x", "nope", "get,incr", "mixed=3"] {
+        for wrong in ["", "get=0", "get=x", "nope", "get,incr", "mixed=3", "get,evalsha"] {
             assert!(Workload::mix(wrong).is_err(), "{wrong}");
         }
 

@@ -184,6 +184,17 @@ fn an_interrupt_ends_the_started_servers() {
 }
 
 #[test]
+fn a_server_may_have_its_own_account() {
+    let server = FakeServer::start(Behaviour::default());
+    let spec = format!("fake=bench:secret@{}", server.address);
+    let output = command(&["--server", &spec]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(server.command_count("AUTH"), 1);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("does not implement AUTH") && !error.contains("secret"), "{error}");
+}
+
+#[test]
 fn a_failed_server_start_reports_its_reason() {
     let spec = format!("broken={} --no-such-option {{port}}", env!("CARGO_BIN_EXE_broadloom-bench"));
     let output = command(&["--server", &spec]).output().unwrap();

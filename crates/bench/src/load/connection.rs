@@ -3,12 +3,13 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
+use crate::encryption::socket::Socket;
 use crate::reply::{ReplySkipper, Tally};
 
 /// A nonblocking connection. The event loop calls [`Connection::flush`] and [`Connection::receive`].
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    socket: Socket,
     outbox: Vec<u8>,
     sent: usize,
     skipper: ReplySkipper,
@@ -28,12 +29,12 @@ pub struct Received {
 }
 
 impl Connection {
-    /// Wraps a connected stream.
-    pub fn new(stream: TcpStream) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
+    /// Wraps a connected socket.
+    pub fn new(socket: Socket) -> io::Result<Self> {
+        socket.tcp().set_nodelay(true)?;
+        socket.tcp().set_nonblocking(true)?;
         Ok(Self {
-            stream,
+            socket,
             outbox: Vec::new(),
             sent: 0,
             skipper: ReplySkipper::default(),
@@ -43,14 +44,14 @@ impl Connection {
     }
 
     /// Creates a subscribed connection, which receives messages without requests.
-    pub fn listening(stream: TcpStream) -> io::Result<Self> {
-        Ok(Self { awaited: u64::MAX, ..Self::new(stream)? })
+    pub fn listening(socket: Socket) -> io::Result<Self> {
+        Ok(Self { awaited: u64::MAX, ..Self::new(socket)? })
     }
 
     /// Returns the socket, for registration with an event queue.
     #[must_use]
     pub const fn stream(&self) -> &TcpStream {
-        &self.stream
+        self.socket.tcp()
     }
 
     /// Returns the number of requests rendered or sent, and not yet answered.
@@ -72,7 +73,7 @@ impl Connection {
     #[inline]
     pub fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.outbox.len() {
-            match self.stream.write(&self.outbox[self.sent..]) {
+            match self.socket.write(&self.outbox[self.sent..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(size) => self.sent += size,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -82,7 +83,10 @@ impl Connection {
         }
         self.outbox.clear();
         self.sent = 0;
-        Ok(())
+        match self.socket.flush() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            flushed => flushed,
+        }
     }
 
     /// Reads once and skips the replies. `inbox` is scratch space, larger than any line.
@@ -90,7 +94,7 @@ impl Connection {
     pub fn receive(&mut self, inbox: &mut [u8], tally: &mut Tally) -> io::Result<Received> {
         let before = self.partial.len();
         inbox[..before].copy_from_slice(&self.partial);
-        let size = match self.stream.read(&mut inbox[before..]) {
+        let size = match self.socket.read(&mut inbox[before..]) {
             Ok(0) => {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
             }
@@ -112,8 +116,10 @@ impl Connection {
         let replies = tally.replies - replies_before;
         self.awaited =
             self.awaited.checked_sub(replies).ok_or_else(|| invalid_data("more replies than requests"))?;
-        // A short read of a stream socket means that no input is left; later input triggers a new edge.
-        Ok(Received { replies, drained: before + size < inbox.len() })
+        // A short read of a stream socket means that no input is left; later input triggers a new edge. With TLS it may
+        // be the end of a record.
+        let drained = before + size < inbox.len() && !self.socket.is_encrypted();
+        Ok(Received { replies, drained })
     }
 }
 

@@ -10,7 +10,6 @@ pub mod thread;
 pub mod window;
 
 use std::io;
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
@@ -199,13 +198,13 @@ fn build_flow(
 }
 
 fn connect(flow: &FlowPlan, target: &Target) -> io::Result<Connection> {
-    let mut stream: TcpStream = target.connect()?;
+    let mut socket = target.connect()?;
     if !flow.subscribes {
-        return Connection::new(stream);
+        return Connection::new(socket);
     }
-    match send_command(&mut stream, &["SUBSCRIBE", CHANNEL])? {
+    match send_command(&mut socket, &["SUBSCRIBE", CHANNEL])? {
         Answer::Error(text) => Err(io::Error::other(text)),
-        Answer::Text(_) | Answer::Other => Connection::listening(stream),
+        Answer::Text(_) | Answer::Other => Connection::listening(socket),
     }
 }
 

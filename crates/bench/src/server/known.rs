@@ -2,7 +2,7 @@
 
 /// Command line of a product for a benchmark: no persistence, loopback, and the given port and number of
 /// threads.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Known {
     /// Name for `--server`.
     pub name: &'static str,
@@ -10,17 +10,35 @@ pub struct Known {
     pub program: &'static str,
     /// Arguments, with placeholders.
     pub arguments: &'static str,
+    /// Arguments that replace [`PORT`] for a server with TLS; absent if the benchmark starts the product without TLS only.
+    pub tls: Option<&'static str>,
+}
+
+/// The arguments for a port without TLS, which all products with TLS have in common.
+const PORT: &str = "--port {port}";
+
+/// The directives of Redis and its relatives.
+const TLS: Option<&str> = Some(
+    "--port 0 --tls-port {port} --tls-cert-file {cert} --tls-key-file {key} --tls-ca-cert-file {cacert} --tls-auth-clients no",
+);
+
+impl Known {
+    /// Returns the arguments for a server with TLS.
+    #[must_use]
+    pub fn arguments_with_tls(&self) -> Option<String> {
+        self.tls.map(|tls| self.arguments.replacen(PORT, tls, 1))
+    }
 }
 
 #[rustfmt::skip]
 static KNOWN: &[Known] = &[
-    Known { name: "broadloom", program: "broadloom",     arguments: "--bind 127.0.0.1 --port {port} --dir {dir} --save '' --appendonly no --io-threads {threads} --io-backend {io}" },
-    Known { name: "dragonfly", program: "dragonfly",     arguments: "--bind 127.0.0.1 --port {port} --dir {dir} --dbfilename '' --proactor_threads {threads} --conn_use_incoming_cpu=false" },
-    Known { name: "echo",      program: "{self}",        arguments: "--echo --port {port} --server-threads {threads} --io-backend {io}" },
-    Known { name: "keydb",     program: "keydb-server",  arguments: "--bind 127.0.0.1 --port {port} --dir {dir} --save '' --appendonly no --server-threads {threads}" },
-    Known { name: "pogocache", program: "pogocache",     arguments: "-h 127.0.0.1 -p {port} -t {threads}" },
-    Known { name: "redis",     program: "redis-server",  arguments: "--bind 127.0.0.1 --port {port} --dir {dir} --save '' --appendonly no --io-threads {threads}" },
-    Known { name: "valkey",    program: "valkey-server", arguments: "--bind 127.0.0.1 --port {port} --dir {dir} --save '' --appendonly no --io-threads {threads}" },
+    Known { name: "broadloom", program: "broadloom",     tls: TLS,  arguments: "--bind 127.0.0.1 --port {port} --dir {dir} --save '' --appendonly no --io-threads {threads} --io-backend {io}" },
+    Known { name: "dragonfly", program: "dragonfly",     tls: None, arguments: "--bind 127.0.0.1 --port {port} --dir {dir} --dbfilename '' --proactor_threads {threads} --conn_use_incoming_cpu=false" },
+    Known { name: "echo",      program: "{self}",        tls: None, arguments: "--echo --port {port} --server-threads {threads} --io-backend {io}" },
+    Known { name: "keydb",     program: "keydb-server",  tls: TLS,  arguments: "--bind 127.0.0.1 --port {port} --dir {dir} --save '' --appendonly no --server-threads {threads}" },
+    Known { name: "pogocache", program: "pogocache",     tls: None, arguments: "-h 127.0.0.1 -p {port} -t {threads}" },
+    Known { name: "redis",     program: "redis-server",  tls: TLS,  arguments: "--bind 127.0.0.1 --port {port} --dir {dir} --save '' --appendonly no --io-threads {threads}" },
+    Known { name: "valkey",    program: "valkey-server", tls: TLS,  arguments: "--bind 127.0.0.1 --port {port} --dir {dir} --save '' --appendonly no --io-threads {threads}" },
 ];
 
 /// Returns all known products, sorted by name.
@@ -52,6 +70,12 @@ mod tests {
             assert!(shlex::split(known.arguments).is_some(), "{}", known.name);
             for placeholder in ["{port}", "{threads}"] {
                 assert!(known.arguments.contains(placeholder), "{} lacks {placeholder}", known.name);
+            }
+            if let Some(arguments) = known.arguments_with_tls() {
+                for placeholder in ["--tls-port {port}", "{cert}", "{key}", "{cacert}", "{threads}"] {
+                    assert!(arguments.contains(placeholder), "{} lacks {placeholder}", known.name);
+                }
+                assert!(!arguments.contains(PORT), "{}", known.name);
             }
         }
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -12,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::accounting::listens_on;
 use crate::control::{Answer, Login, Target, info_field};
+use crate::encryption::Encryption;
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::outcome::ServerInfo;
@@ -48,6 +50,8 @@ pub struct StartOptions {
     pub cpus: CpuList,
     /// Login of every connection.
     pub login: Login,
+    /// TLS of every connection, if they have it.
+    pub encryption: Option<Arc<Encryption>>,
     /// Words appended to command lines: directives that all products support.
     pub further_words: Vec<String>,
 }
@@ -80,7 +84,13 @@ impl RunningServer {
                     name: spec.name.clone(),
                     address: *address,
                     pid: None,
-                    login: options.login.clone(),
+                    login: match spec.account.clone() {
+                        None => options.login.clone(),
+                        Some((user, password)) => {
+                            Login { user: Some(user), password: Some(password), ..options.login.clone() }
+                        }
+                    },
+                    encryption: options.encryption.clone(),
                 },
                 command: None,
                 version: None,
@@ -114,8 +124,9 @@ impl RunningServer {
     /// Describes the server for reports.
     #[must_use]
     pub fn info(&self) -> ServerInfo {
-        let origin = self.command.clone().unwrap_or_else(|| self.target.address.to_string());
-        let Target { name, pid, .. } = &self.target;
+        let Target { name, address, pid, encryption, .. } = &self.target;
+        let with_tls = if encryption.is_some() { " with TLS" } else { "" };
+        let origin = self.command.clone().unwrap_or_else(|| format!("{address}{with_tls}"));
         ServerInfo { name: name.clone(), version: self.version.clone(), origin, pid: *pid }
     }
 
@@ -132,6 +143,7 @@ impl RunningServer {
             thread_count: options.thread_count,
             io_backend: &options.io_backend,
             own_words: &options.own_words,
+            issued: options.encryption.as_ref().and_then(|encryption| encryption.issued()),
         };
         let words = &[words, &options.further_words].concat();
         let line = ServerSpec::command_line(words, &variables);
@@ -159,6 +171,7 @@ impl RunningServer {
                 address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
                 pid: Some(pid),
                 login: options.login.clone(),
+                encryption: options.encryption.clone(),
             },
             command: Some(variables.describe(words)),
             version: None,

@@ -5,8 +5,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::encryption::issued::Issued;
 use crate::error::BenchError;
-use crate::server::known;
+use crate::server::known::{self, Known};
 
 /// Placeholder for this program and the words that select the benchmark.
 pub const OWN_PROGRAM: &str = "{self}";
@@ -18,6 +19,10 @@ pub struct ServerSpec {
     pub name: String,
     /// Address or command.
     pub origin: Origin,
+    /// The known product that the command starts.
+    pub product: Option<&'static Known>,
+    /// User and password at this address, instead of those of all servers.
+    pub account: Option<(String, String)>,
 }
 
 /// Origin of a server.
@@ -30,7 +35,7 @@ pub enum Origin {
 }
 
 /// Values of the placeholders of a command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Variables<'a> {
     /// `{port}`
     pub port: u16,
@@ -42,7 +47,12 @@ pub struct Variables<'a> {
     pub io_backend: &'a str,
     /// `{self}`, as a separate word
     pub own_words: &'a [String],
+    /// `{cert}`, `{key}` and `{cacert}`, with TLS
+    pub issued: Option<&'a Issued>,
 }
+
+/// Placeholders for the files of a certificate.
+const TLS_PLACEHOLDERS: [&str; 3] = ["{cert}", "{key}", "{cacert}"];
 
 impl FromStr for ServerSpec {
     type Err = BenchError;
@@ -50,23 +60,96 @@ impl FromStr for ServerSpec {
     fn from_str(text: &str) -> Result<Self, BenchError> {
         match text.split_once('=') {
             Some((name, origin)) if is_name(name) && !origin.trim().is_empty() => {
-                Ok(Self { name: name.to_owned(), origin: parse_origin(origin.trim())? })
-            }
-            None if known::by_name(text).is_some() => {
-                Ok(Self { name: text.to_owned(), origin: parse_known(text) })
+                Self::parse_origin(name, origin.trim())
             }
             None if !text.contains(' ') && text.contains(':') => {
-                Ok(Self { name: text.to_owned(), origin: Origin::Address(resolve(text)?) })
+                // A password is no part of the name.
+                let name = text.rsplit_once('@').map_or(text, |(_, address)| address);
+                Self::at_address(name, text)
             }
-            _ => Err(BenchError::usage(format!(
-                "invalid server: '{text}'; examples: 'valkey', 'valkey=/opt/valkey-server', '127.0.0.1:6379', \
-                 'mine=127.0.0.1:6379', 'mine=/opt/mine --port {{port}} --dir {{dir}}'"
-            ))),
+            _ => match known::by_name(text) {
+                Some(known) => Ok(Self::starting(text, known.program, known)),
+                None => Err(BenchError::usage(format!(
+                    "invalid server: '{text}'; examples: 'valkey', 'valkey=/opt/valkey-server', '127.0.0.1:6379', \
+                     'mine=user:password@127.0.0.1:6379', 'mine=/opt/mine --port {{port}} --dir {{dir}}'"
+                ))),
+            },
         }
     }
 }
 
 impl ServerSpec {
+    /// Changes the command of a known product to one with TLS. A command of the user's own is left as it is.
+    pub fn with_tls(mut self) -> Result<Self, BenchError> {
+        let (Some(known), Origin::Command(words)) = (self.product, &mut self.origin) else {
+            return Ok(self);
+        };
+        let arguments = known.arguments_with_tls().ok_or_else(|| {
+            BenchError::usage(format!(
+                "{} can't be started with --tls; write its command with {{port}}, {{cert}}, {{key}} and {{cacert}}",
+                self.name
+            ))
+        })?;
+        words.truncate(1);
+        words.extend(shlex::split(&arguments).unwrap_or_default());
+        Ok(self)
+    }
+
+    /// Whether the command has placeholders that only `--tls` replaces.
+    #[must_use]
+    pub fn needs_tls(&self) -> bool {
+        let is_for_tls =
+            |word: &String| TLS_PLACEHOLDERS.iter().any(|placeholder| word.contains(placeholder));
+        matches!(&self.origin, Origin::Command(words) if words.iter().any(is_for_tls))
+    }
+
+    /// Whether the benchmark starts the server.
+    #[must_use]
+    pub const fn is_started(&self) -> bool {
+        matches!(self.origin, Origin::Command(_))
+    }
+
+    /// Parses what follows the name.
+    fn parse_origin(name: &str, text: &str) -> Result<Self, BenchError> {
+        let words = shlex::split(text)
+            .filter(|words| !words.is_empty())
+            .ok_or_else(|| BenchError::usage(format!("unclosed quote in '{text}'")))?;
+        if let [word] = &words[..] {
+            let file_name = Path::new(word).file_name().and_then(|name| name.to_str());
+            if let Some(known) = file_name.and_then(known::by_program) {
+                return Ok(Self::starting(name, word, known));
+            }
+            if !word.contains('/') && word.contains(':') {
+                return Self::at_address(name, word);
+            }
+        }
+        if !text.contains("{port}") {
+            return Err(BenchError::usage(format!("the command '{text}' has no {{port}}")));
+        }
+        Ok(Self { name: name.to_owned(), origin: Origin::Command(words), product: None, account: None })
+    }
+
+    fn starting(name: &str, program: &str, known: &'static Known) -> Self {
+        let arguments = shlex::split(known.arguments).unwrap_or_default();
+        let words = [program.to_owned()].into_iter().chain(arguments).collect();
+        Self { name: name.to_owned(), origin: Origin::Command(words), product: Some(known), account: None }
+    }
+
+    /// Parses `HOST:PORT` or `USER:PASSWORD@HOST:PORT`.
+    fn at_address(name: &str, text: &str) -> Result<Self, BenchError> {
+        let (account, address) = match text.rsplit_once('@') {
+            None => (None, text),
+            Some((account, address)) => {
+                let (user, password) = account
+                    .split_once(':')
+                    .ok_or_else(|| BenchError::usage("before '@' in a server: USER:PASSWORD expected"))?;
+                (Some((user.to_owned(), password.to_owned())), address)
+            }
+        };
+        let origin = Origin::Address(resolve(address)?);
+        Ok(Self { name: name.to_owned(), origin, product: None, account })
+    }
+
     /// Returns the program's words, ready for execution.
     #[must_use]
     pub fn command_line(words: &[String], variables: &Variables<'_>) -> Vec<OsString> {
@@ -111,7 +194,14 @@ impl Variables<'_> {
 
     fn put_into(&self, word: &str) -> String {
         let word = self.put_into_choices(word);
-        word.replace("{port}", &self.port.to_string()).replace("{dir}", &self.dir.to_string_lossy())
+        let word =
+            word.replace("{port}", &self.port.to_string()).replace("{dir}", &self.dir.to_string_lossy());
+        let Some(issued) = self.issued else { return word };
+        let files = [issued.certificate(), issued.key(), issued.authority()];
+        TLS_PLACEHOLDERS
+            .iter()
+            .zip(files)
+            .fold(word, |word, (placeholder, file)| word.replace(placeholder, &file.to_string_lossy()))
     }
 
     fn put_into_choices(&self, word: &str) -> String {
@@ -140,34 +230,6 @@ pub fn is_program(word: &str) -> bool {
 
 fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains(['/', ' '])
-}
-
-fn parse_origin(text: &str) -> Result<Origin, BenchError> {
-    let words = shlex::split(text)
-        .filter(|words| !words.is_empty())
-        .ok_or_else(|| BenchError::usage(format!("unclosed quote in '{text}'")))?;
-    if let [word] = &words[..] {
-        if let Some(known) = Path::new(word).file_name().and_then(|name| known::by_program(name.to_str()?)) {
-            return Ok(with_arguments(word, known));
-        }
-        if !word.contains('/') && word.contains(':') {
-            return Ok(Origin::Address(resolve(word)?));
-        }
-    }
-    if !text.contains("{port}") {
-        return Err(BenchError::usage(format!("the command '{text}' has no {{port}}")));
-    }
-    Ok(Origin::Command(words))
-}
-
-fn parse_known(name: &str) -> Origin {
-    let known = known::by_name(name).expect("parse_origin has found this name in the table");
-    with_arguments(known.program, known)
-}
-
-fn with_arguments(program: &str, known: &known::Known) -> Origin {
-    let arguments = shlex::split(known.arguments).unwrap_or_default();
-    Origin::Command([program.to_owned()].into_iter().chain(arguments).collect())
 }
 
 fn resolve(text: &str) -> Result<SocketAddr, BenchError> {
@@ -199,8 +261,14 @@ mod tests {
     fn command_lines_keep_words_and_substitute_variables() {
         let words = words("mine=/opt/x --port {port} --dir {dir} --save '' -t {threads}{io}");
         let dir = PathBuf::from("/tmp/with space");
-        let variables =
-            Variables { port: 7000, dir: &dir, thread_count: 2, io_backend: "epoll", own_words: &[] };
+        let variables = Variables {
+            port: 7000,
+            dir: &dir,
+            thread_count: 2,
+            io_backend: "epoll",
+            own_words: &[],
+            issued: None,
+        };
         let line = ServerSpec::command_line(&words, &variables);
         assert_eq!(
             line,
@@ -212,8 +280,14 @@ mod tests {
     fn this_program_is_a_valid_server() {
         let own_words = ["/opt/broadloom".to_owned(), "bench".to_owned()];
         let dir = PathBuf::from("/tmp");
-        let variables =
-            Variables { port: 7000, dir: &dir, thread_count: 1, io_backend: "auto", own_words: &own_words };
+        let variables = Variables {
+            port: 7000,
+            dir: &dir,
+            thread_count: 1,
+            io_backend: "auto",
+            own_words: &own_words,
+            issued: None,
+        };
         let line = ServerSpec::command_line(&words("x={self} --echo --port {port}"), &variables);
         assert_eq!(line, ["/opt/broadloom", "bench", "--echo", "--port", "7000"]);
     }
@@ -223,6 +297,45 @@ mod tests {
         assert_eq!(words("valkey")[0], "valkey-server");
         assert_eq!(words("v9=/opt/9/valkey-server")[0], "/opt/9/valkey-server");
         assert_eq!(words("v9=/opt/9/valkey-server")[1..], words("valkey")[1..]);
+    }
+
+    #[test]
+    fn an_address_may_have_an_account() {
+        let spec: ServerSpec = "mine=bench:p@ss:word@127.0.0.1:7000".parse().unwrap();
+        assert_eq!(spec.account, Some(("bench".to_owned(), "p@ss:word".to_owned())));
+        assert_eq!(spec.origin, Origin::Address("127.0.0.1:7000".parse().unwrap()));
+        let spec: ServerSpec = "bench:secret@127.0.0.1:7000".parse().unwrap();
+        assert_eq!(spec.name, "127.0.0.1:7000", "the report has no password");
+        assert!("bench@127.0.0.1:7000".parse::<ServerSpec>().is_err());
+    }
+
+    #[test]
+    fn known_products_get_certificates() {
+        let issued = Issued::new().unwrap();
+        let spec = "v9=/opt/9/valkey-server".parse::<ServerSpec>().unwrap().with_tls().unwrap();
+        assert!(spec.needs_tls());
+        let Origin::Command(words) = spec.origin else { panic!("{spec:?}") };
+        let dir = PathBuf::from("/tmp");
+        let variables = Variables {
+            port: 7000,
+            dir: &dir,
+            thread_count: 1,
+            io_backend: "auto",
+            own_words: &[],
+            issued: Some(&issued),
+        };
+        let line = ServerSpec::command_line(&words, &variables);
+        let position = |word: &str| line.iter().position(|other| other == word).unwrap();
+        assert_eq!(line[position("--port") + 1], "0");
+        assert_eq!(line[position("--tls-port") + 1], "7000");
+        assert_eq!(line[position("--tls-key-file") + 1], issued.key());
+        assert!(Path::new(&line[position("--tls-cert-file") + 1]).is_file());
+
+        let echo: ServerSpec = "echo".parse().unwrap();
+        assert!(echo.with_tls().unwrap_err().to_string().contains("echo can't be started with --tls"));
+        let own: ServerSpec = "x=/opt/x --port {port}".parse().unwrap();
+        assert!(!own.needs_tls());
+        assert_eq!(own.clone().with_tls().unwrap(), own);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Runs the sections of modes and of stalls, which restart the servers for each case.
 
 use std::io::Write;
-use std::net::TcpStream;
 use std::time::Duration;
 
 use super::stalls::{StallSettings, measure_stalls};
 use crate::case::{Case, LoadSettings};
 use crate::control::{Login, Target};
+use crate::encryption::socket::Socket;
 use crate::error::BenchError;
 use crate::fleet::{Fleet, RoundSettings};
 use crate::load::Live;
@@ -81,7 +81,7 @@ impl Runner<'_> {
             let _elsewhere = fleet
                 .targets()
                 .map(|target| connections_elsewhere(target, mode.elsewhere))
-                .collect::<Result<Vec<Vec<TcpStream>>, BenchError>>()?;
+                .collect::<Result<Vec<Vec<Socket>>, BenchError>>()?;
             let rounds = RoundSettings {
                 round_count: self.round_count(),
                 baselines: vec![baseline.to_owned()],
@@ -163,16 +163,16 @@ impl Runner<'_> {
 fn connections_elsewhere(
     target: &Target,
     elsewhere: Option<(usize, &str)>,
-) -> Result<Vec<TcpStream>, BenchError> {
+) -> Result<Vec<Socket>, BenchError> {
     let Some((count, command)) = elsewhere else {
         return Ok(Vec::new());
     };
     let opened = (0..count).map(|_| {
-        let mut stream = target.connect()?;
-        stream.write_all(format!("{command}\r\n").as_bytes())?;
-        Ok(stream)
+        let mut socket = target.connect()?;
+        socket.write_all(format!("{command}\r\n").as_bytes())?;
+        Ok(socket)
     });
-    let opened: std::io::Result<Vec<TcpStream>> = opened.collect();
+    let opened: std::io::Result<Vec<Socket>> = opened.collect();
     opened.map_err(|error| BenchError::server(&target.name, format!("connecting: {error}")))
 }
 

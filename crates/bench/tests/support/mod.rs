@@ -1,14 +1,16 @@
 //! A small fake server inside the test, and the benchmark as a process.
 #![allow(clippy::unwrap_used, reason = "all of it is test code")]
+#![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
 /// Deviations of a fake server from normal operation.
@@ -22,6 +24,8 @@ pub struct Behaviour {
     pub first_request: Option<mpsc::Sender<()>>,
     /// Appends the name for each accepted connection.
     pub accepted: Option<(char, Arc<Mutex<String>>)>,
+    /// The server has TLS.
+    pub tls: Option<Arc<ServerConfig>>,
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +55,17 @@ impl FakeServer {
                     log.lock().unwrap().push(*name);
                 }
                 let (state, behaviour) = (shared.clone(), behaviour.clone());
-                std::thread::spawn(move || serve(stream.unwrap(), &state, &behaviour));
+                std::thread::spawn(move || {
+                    let stream = stream.unwrap();
+                    stream.set_nodelay(true).unwrap();
+                    match behaviour.tls.clone() {
+                        None => serve(stream, &state, &behaviour),
+                        Some(tls) => {
+                            let tls = ServerConnection::new(tls).unwrap();
+                            serve(StreamOwned::new(tls, stream), &state, &behaviour);
+                        }
+                    }
+                });
             }
         });
         Self { address, state }
@@ -68,9 +82,7 @@ impl FakeServer {
     }
 }
 
-fn serve(stream: TcpStream, state: &Mutex<State>, behaviour: &Behaviour) {
-    stream.set_nodelay(true).unwrap();
-    let mut writer = stream.try_clone().unwrap();
+fn serve(stream: impl Read + Write, state: &Mutex<State>, behaviour: &Behaviour) {
     let mut reader = BufReader::new(stream);
     while let Some(request) = read_request(&mut reader) {
         let name = String::from_utf8(request[0].clone()).unwrap();
@@ -107,13 +119,13 @@ fn serve(stream: TcpStream, state: &Mutex<State>, behaviour: &Behaviour) {
             _ => format!("-ERR the fake server does not implement {name}\r\n").into_bytes(),
         };
         drop(state);
-        if writer.write_all(&reply).is_err() {
+        if reader.get_mut().write_all(&reply).is_err() {
             return;
         }
     }
 }
 
-fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Vec<Vec<u8>>> {
+fn read_request(reader: &mut impl BufRead) -> Option<Vec<Vec<u8>>> {
     let count = read_number(reader, '*')?;
     (0..count)
         .map(|_| {
@@ -126,7 +138,7 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Vec<Vec<u8>>> {
         .collect()
 }
 
-fn read_number(reader: &mut BufReader<TcpStream>, mark: char) -> Option<usize> {
+fn read_number(reader: &mut impl BufRead, mark: char) -> Option<usize> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
     line.trim_end().strip_prefix(mark)?.parse().ok()
