@@ -15,6 +15,7 @@ mod grammar;
 pub mod normal;
 mod player;
 mod published;
+mod script_texts;
 pub mod sequence;
 mod stage;
 mod words;

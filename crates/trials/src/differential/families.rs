@@ -2,6 +2,7 @@
 
 mod deep;
 mod lists;
+mod scripts;
 
 /// A command family: its name on the command line, and its weighted commands.
 pub struct Family {
@@ -22,6 +23,7 @@ pub static FAMILIES: &[Family] = &[
     CONNECTION,
     STREAMS,
     lists::LISTS,
+    scripts::SCRIPTS,
     deep::DEEP,
     SETS,
     SORTED_SETS,

@@ -4,7 +4,7 @@
 //! alternative or nothing, `<a|b>` one alternative; `*` after a part repeats it 0 to 3 times, `+` 1 to 4
 //! times, `%` 1 to 80 times.
 
-use super::words;
+use super::{script_texts, words};
 use crate::random::Random;
 
 /// A parsed line, from which requests are made.
@@ -146,6 +146,11 @@ fn word_kind(name: &str) -> fn(&mut Random) -> Vec<u8> {
         "groupreadid" => words::group_read_id,
         "name" => words::name,
         "member" => words::member,
+        "script" => script_texts::script,
+        "sha" => script_texts::sha,
+        "loaded" => script_texts::loaded,
+        "library" => script_texts::library,
+        "function" => script_texts::function,
         "autoid" => words::auto_id,
         "halfautoid" => words::half_auto_id,
         "highest" => words::highest,

@@ -59,6 +59,8 @@ pub struct Played {
 pub fn play(server: &mut Server, sequence: &Sequence, guide: Option<&Waiting>) -> io::Result<Played> {
     let mut connection = server.connect()?;
     connection.call(&["FLUSHALL"])?;
+    connection.call(&["FUNCTION", "FLUSH"])?;
+    connection.call(&["SCRIPT", "FLUSH"])?;
     if let Some(ensemble) = sequence.ensemble {
         let (answers, waiting) = stage::play(server, ensemble, sequence, guide)?;
         let state = read_state(&mut server.connect()?)?;
