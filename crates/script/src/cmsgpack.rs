@@ -2,7 +2,7 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use crate::failure::{bad_argument, library_error};
+use crate::failure::{Failure, bad_argument, library_error};
 use crate::memory::host_function;
 
 /// Tables in tables beyond this depth are packed as nil.
@@ -45,7 +45,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
         "unpack_one",
         host_function(lua, |lua, args: MultiValue| {
             let text = text_at(lua, &args, "unpack_one")?;
-            let offset = integer_at(lua, &args, 1, 0)?;
+            let offset = integer_at(lua, &args, "unpack_one", 1, 0)?;
             with_offset(lua, &text, 1, offset)
         })?,
     )?;
@@ -56,7 +56,8 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
             if args.len() < 2 {
                 return Err(bad_argument(lua, 2, "unpack_limit", "number expected, got no value"));
             }
-            let (limit, offset) = (integer_at(lua, &args, 1, 0)?, integer_at(lua, &args, 2, 0)?);
+            let integer = |index, default| integer_at(lua, &args, "unpack_limit", index, default);
+            let (limit, offset) = (integer(1, 0)?, integer(2, 0)?);
             with_offset(lua, &text, limit, offset)
         })?,
     )?;
@@ -70,7 +71,13 @@ fn text_at(lua: &Lua, args: &MultiValue, function: &str) -> mlua::Result<mlua::S
         .ok_or_else(|| bad_argument(lua, 1, function, &format!("string expected, got {found}")))
 }
 
-fn integer_at(lua: &Lua, args: &MultiValue, index: usize, default: i64) -> mlua::Result<i64> {
+fn integer_at(
+    lua: &Lua,
+    args: &MultiValue,
+    function: &str,
+    index: usize,
+    default: i64,
+) -> mlua::Result<i64> {
     match args.get(index) {
         None | Some(Value::Nil) => Ok(default),
         Some(value) => match lua.coerce_number(value.clone())? {
@@ -78,7 +85,7 @@ fn integer_at(lua: &Lua, args: &MultiValue, index: usize, default: i64) -> mlua:
             None => Err(bad_argument(
                 lua,
                 index + 1,
-                "unpack",
+                function,
                 &format!("number expected, got {}", value.type_name()),
             )),
         },
@@ -106,7 +113,8 @@ fn unpack(lua: &Lua, bytes: &[u8], offset: usize, limit: usize) -> mlua::Result<
     let mut values = Vec::new();
     while reader.at < bytes.len() && (limit == 0 || values.len() < limit) {
         if values.len() >= RESULT_COUNT_MAX {
-            return Err(library_error(lua, "too many results to unpack"));
+            let text = "stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)";
+            return Err(library_error(lua, text));
         }
         values.push(reader.value(0)?);
     }
@@ -239,12 +247,13 @@ impl<'a> Reader<'a> {
             0xC0 => Value::Nil,
             0xC2 => Value::Boolean(false),
             0xC3 => Value::Boolean(true),
-            0xC4 | 0xD9 => self.sized_text(1)?,
-            0xC5 | 0xDA => self.sized_text(2)?,
-            0xC6 | 0xDB => self.sized_text(4)?,
+            0xD9 => self.sized_text(1)?,
+            0xDA => self.sized_text(2)?,
+            0xDB => self.sized_text(4)?,
             0xCA => Value::Number(f64::from(f32::from_bits(self.unsigned(4)? as u32))),
             0xCB => Value::Number(f64::from_bits(self.unsigned(8)?)),
-            0xCC..=0xCF => Value::Number(self.unsigned(1 << (tag - 0xCC))? as f64),
+            // Numbers from 2^63 on come out negative, as from the library that others use.
+            0xCC..=0xCF => Value::Number(self.unsigned(1 << (tag - 0xCC))? as i64 as f64),
             0xD0 => Value::Number(f64::from(self.unsigned(1)? as i8)),
             0xD1 => Value::Number(f64::from(self.unsigned(2)? as i16)),
             0xD2 => Value::Number(f64::from(self.unsigned(4)? as i32)),
@@ -283,9 +292,14 @@ impl<'a> Reader<'a> {
         let table = self.lua.create_table()?;
         for _ in 0..len {
             let (key, value) = (self.value(nesting + 1)?, self.value(nesting + 1)?);
-            let is_key = !key.is_nil() && !matches!(key, Value::Number(number) if number.is_nan());
-            if !is_key {
-                return Err(library_error(self.lua, "Bad data format in input."));
+            // The errors of Lua itself, which have no place.
+            let fault = match key {
+                Value::Nil => Some("table index is nil"),
+                Value::Number(number) if number.is_nan() => Some("table index is NaN"),
+                _ => None,
+            };
+            if let Some(fault) = fault {
+                return Err(Failure::Text(fault.as_bytes().to_vec()).into());
             }
             table.raw_set(key, value)?;
         }

@@ -8,6 +8,7 @@ use mlua::{Lua, Table, Value};
 use wire::reply::ReplyBuffer;
 
 use crate::failure::{reply_table, text_of};
+use crate::number::write_general;
 
 /// Tables in tables beyond this depth are not converted.
 const DEPTH_MAX: usize = 1_000;
@@ -172,7 +173,7 @@ impl Writer<'_, '_> {
         let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
         if let Value::String(text) = field("err") {
             let is_counted = matches!(field("ignore_error_stats_update"), Value::Boolean(true));
-            let text = one_line(&text.as_bytes());
+            let text = error_line(&text.as_bytes());
             self.out.error(&text);
             if depth == 0 {
                 self.error = Some(ErrorReply { text, is_counted });
@@ -250,6 +251,13 @@ pub(crate) fn one_line(text: &[u8]) -> Vec<u8> {
     up_to_nul(text).iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }
 
+/// An error is one line too. Line ends at its end are dropped.
+pub(crate) fn error_line(text: &[u8]) -> Vec<u8> {
+    let text = up_to_nul(text);
+    let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
+    one_line(&text[..end])
+}
+
 /// The reply for a script that failed: `value` is what the error handler of the sandbox has made of the error.
 pub(crate) fn failure_reply(value: &Value) -> ErrorReply {
     let Value::Table(table) = value else {
@@ -259,13 +267,14 @@ pub(crate) fn failure_reply(value: &Value) -> ErrorReply {
             _ => b"execution failure".to_vec(),
         };
         let shown = &text[..text.len().min(100)];
-        let text = one_line(&[b"ERR Error running script, ", shown].concat());
+        let text = error_line(&[b"ERR Error running script, ", shown].concat());
         return ErrorReply { text, is_counted: false };
     };
     let text_field = |name: &str| match table.raw_get::<Value>(name) {
-        Ok(Value::String(text)) => Some(text.as_bytes().to_vec()),
+        // Each part ends at a NUL of its own.
+        Ok(Value::String(text)) => Some(up_to_nul(&text.as_bytes()).to_vec()),
         Ok(Value::Integer(number)) => Some(number.to_string().into_bytes()),
-        Ok(Value::Number(number)) => Some(number.to_string().into_bytes()),
+        Ok(Value::Number(number)) => Some(number_text(number)),
         _ => None,
     };
     let mut text = text_field("err").unwrap_or_else(|| b"ERR unknown error".to_vec());
@@ -273,5 +282,16 @@ pub(crate) fn failure_reply(value: &Value) -> ErrorReply {
         text.extend([b" script: on ", &source[..], b":", &line[..], b"."].concat());
     }
     let is_counted = matches!(table.raw_get::<Value>("ignore_error_stats_update"), Ok(Value::Boolean(true)));
-    ErrorReply { text: one_line(&text), is_counted }
+    ErrorReply { text: error_line(&text), is_counted }
+}
+
+/// A number as Lua shows it.
+fn number_text(number: f64) -> Vec<u8> {
+    const PRECISION: usize = 14;
+    let mut text = Vec::new();
+    match number.is_finite() {
+        true => write_general(&mut text, number, PRECISION),
+        false => text.extend_from_slice(number.to_string().to_lowercase().as_bytes()),
+    }
+    text
 }

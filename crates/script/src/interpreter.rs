@@ -296,7 +296,7 @@ impl<S: Server> Interpreter<S> {
             Some(Failure::End(End::Again)) => Outcome::Again,
             Some(Failure::End(End::Killed)) => Outcome::Killed,
             _ => {
-                let text = conversion::one_line(format!("ERR {}", text_of(error)).as_bytes());
+                let text = conversion::error_line(format!("ERR {}", text_of(error)).as_bytes());
                 out.error(&text);
                 Outcome::Failed(ErrorReply { text, is_counted: false })
             }

@@ -210,7 +210,8 @@ local function refuse_global(_, name)
     if type(name) ~= "string" and type(name) ~= "number" then
         error("Second argument to luaProtectedTableError must be a string or number", 2)
     end
-    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+    local shown = raw.string.match(tostring(name), "^%Z*")
+    error("Script attempted to access nonexistent global variable '" .. shown .. "'", 2)
 end
 raw_setmetatable(globals, {__index = refuse_global})
 backing[G] = globals
@@ -220,9 +221,10 @@ raw_setmetatable(G, {__index = globals, __newindex = refuse})
 
 local limit_on, limit_off = host.limit_on, host.limit_off
 
-local function finish(...)
+-- Further results are dropped here: the host takes these two.
+local function finish(ok, result)
     limit_off()
-    return ...
+    return ok, result
 end
 
 -- Runs a script. The host has turned the limit on.

@@ -234,3 +234,29 @@ fn functions_are_in_the_requests_of_a_rewritten_append_only_file() {
     assert_eq!(client.text(&["FCALL", "one", "0"]), "1");
     assert_eq!(client.text(&["GET", "k"]), "v");
 }
+
+#[test]
+fn a_script_is_in_the_cache_from_its_first_run_on() {
+    const ONE: &str = "return 1";
+    let server = Server::start(ONE_WORKER);
+    let mut client = server.client();
+    let sha = client.text(&["SCRIPT", "LOAD", ONE]);
+    client.text(&["SCRIPT", "FLUSH"]);
+    let exists = |client: &mut Client| client.text(&["SCRIPT", "EXISTS", &sha]);
+    for key_count in ["x", "-1", "2"] {
+        assert!(client.text(&["EVAL", ONE, key_count, "k"]).starts_with("ERR"));
+    }
+    assert_eq!(exists(&mut client), "0");
+    client.text(&["MULTI"]);
+    client.text(&["EVAL", ONE, "0"]);
+    client.text(&["DISCARD"]);
+    assert_eq!(exists(&mut client), "0");
+    client.text(&["MULTI"]);
+    client.text(&["EVAL", ONE, "0"]);
+    client.text(&["SCRIPT", "EXISTS", &sha]);
+    assert_eq!(client.text(&["EXEC"]), "1\n1");
+    client.text(&["SCRIPT", "FLUSH"]);
+    assert_eq!(client.text(&["EVALSHA", &sha, "0"]), "NOSCRIPT No matching script.");
+    assert_eq!(client.text(&["EVAL", ONE, "0"]), "1");
+    assert_eq!(client.text(&["EVALSHA", &sha, "0"]), "1");
+}

@@ -152,7 +152,11 @@ impl Decoder<'_> {
             self.at += 1;
         }
         let at = self.at;
-        let Some(&byte) = self.text.get(at) else { return Token { kind: Kind::End, at } };
+        // A NUL ends the text.
+        let byte = self.text.get(at).copied().unwrap_or(0);
+        if byte == 0 {
+            return Token { kind: Kind::End, at };
+        }
         let single = match byte {
             b'{' => Some(Kind::ObjectBegin),
             b'}' => Some(Kind::ObjectEnd),
@@ -185,7 +189,6 @@ impl Decoder<'_> {
     }
 
     fn number(&mut self, rest: &[u8]) -> Kind {
-        let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E');
         let digits = rest.strip_prefix(b"-").or(rest.strip_prefix(b"+")).unwrap_or(rest);
         let lower: Vec<u8> = digits.iter().take(8).map(u8::to_ascii_lowercase).collect();
         let sign = if rest.starts_with(b"-") { -1.0 } else { 1.0 };
@@ -205,10 +208,11 @@ impl Decoder<'_> {
         }
         if let [b'0', b'x' | b'X', hex @ ..] = digits {
             let len = hex.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(hex.len());
-            if !self.settings.decodes_invalid || len == 0 {
+            if !self.settings.decodes_invalid {
                 return Kind::Error("invalid number");
             }
-            self.at += rest.len() - digits.len() + 2 + len;
+            // Without hexadecimal digits, the number is the zero before the letter.
+            self.at += rest.len() - digits.len() + if len > 0 { 2 + len } else { 1 };
             let digit = |byte: &u8| f64::from(char::from(*byte).to_digit(16).unwrap_or(0));
             return Kind::Number(sign * hex[..len].iter().fold(0.0, |sum, byte| sum * 16.0 + digit(byte)));
         }
@@ -216,17 +220,14 @@ impl Decoder<'_> {
         if has_leading_zero && !self.settings.decodes_invalid {
             return Kind::Error("invalid number");
         }
-        let mut len = rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len());
-        // The longest beginning that is a number.
-        while len > 0 {
-            let text = std::str::from_utf8(&rest[..len]).unwrap_or_default();
-            if let Ok(value) = text.parse::<f64>() {
+        let len = number_len(rest);
+        match std::str::from_utf8(&rest[..len]).unwrap_or_default().parse::<f64>() {
+            Ok(value) => {
                 self.at += len;
-                return Kind::Number(value);
+                Kind::Number(value)
             }
-            len -= 1;
+            Err(_) => Kind::Error("invalid number"),
         }
-        Kind::Error("invalid number")
     }
 
     fn string_token(&mut self, began: usize) -> Token {
@@ -235,7 +236,7 @@ impl Decoder<'_> {
         let failed = |problem, at| Token { kind: Kind::Error(problem), at };
         loop {
             match self.text.get(at) {
-                None => return failed("unexpected end of string", at),
+                None | Some(0) => return failed("unexpected end of string", at),
                 Some(b'"') => break,
                 Some(b'\\') => {
                     let escaped = match self.text.get(at + 1) {
@@ -289,4 +290,22 @@ impl Decoder<'_> {
         let code = 0x1_0000 + ((first.checked_sub(0xD800)?) << 10) + (second - 0xDC00);
         (first < 0xDC00).then(|| char::from_u32(code)).flatten().map(|character| (character, 12))
     }
+}
+
+/// The length of the number at the beginning of a text: sign, digits, fraction and exponent, each of which may be missing.
+fn number_len(text: &[u8]) -> usize {
+    let sign = |at: usize| at + usize::from(matches!(text.get(at), Some(b'+' | b'-')));
+    let digits = |at: usize| at + text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut end = digits(sign(0));
+    if text.get(end) == Some(&b'.') {
+        end = digits(end + 1);
+    }
+    if matches!(text.get(end), Some(b'e' | b'E')) {
+        let first = sign(end + 1);
+        let last = digits(first);
+        if last > first {
+            end = last;
+        }
+    }
+    end
 }

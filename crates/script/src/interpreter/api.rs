@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use commands::error::up_to_nul;
 use mlua::{Lua, MultiValue, Table, Value};
 use wire::request::ArgsBuf;
 
@@ -254,11 +255,12 @@ fn wrong_arguments(lua: &Lua) -> mlua::Result<Value> {
     failure::reply_table(lua, b"ERR wrong number or type of arguments", false)
 }
 
-/// The text of an error reply that a script makes: with a code, and without the `-` of the protocol.
+/// The text of an error reply that a script makes: with a code, without the `-` of the protocol, and up to a NUL.
 fn error_text(text: &[u8]) -> Vec<u8> {
+    let text = up_to_nul(text);
     let text = text.strip_prefix(b"-").unwrap_or(text);
     match text.iter().position(|byte| *byte == b' ') {
-        None => [b"ERR ", trimmed(text)].concat(),
+        None => [b"ERR ", text].concat(),
         Some(end) => [&text[..=end], trimmed(&text[end + 1..])].concat(),
     }
 }

@@ -205,20 +205,43 @@ impl WorkerScripts {
         Some(script)
     }
 
-    /// The script with this text, which is added to the cache.
+    /// The script with this text. Planning it does not add it to the cache: the request may yet be refused.
     fn script(&self, body: &[u8]) -> Result<Arc<Script>, CommandError> {
         if let Some(script) = self.known().by_body.get(body) {
             return Ok(Arc::clone(script));
         }
-        let script = self.add(body, false)?;
-        self.known().by_body.insert(Arc::clone(&script.body), Arc::clone(&script));
+        let script = self.shared.scripts.cache.prepare(body)?;
+        if script.is_cached() {
+            self.known().by_body.insert(Arc::clone(&script.body), Arc::clone(&script));
+        }
         Ok(script)
     }
 
-    /// Adds a script to the cache.
-    pub fn add(&self, body: &[u8], stays: bool) -> Result<Arc<Script>, CommandError> {
-        let compile = |sha: &[u8; 40], code: &[u8]| self.with_engine(|engine| engine.compile(sha, code));
-        self.shared.scripts.cache.add(body, stays, compile)
+    /// Adds the script of a request that is about to run to the cache, unless it is there.
+    fn enter(&self, code: Code, name: ScriptName<'_>) -> Result<Code, CommandError> {
+        match code {
+            Code::Script(script) if !script.is_cached() => match name {
+                ScriptName::Body(_) => self.compile_and_insert(&script, false).map(Code::Script),
+                // It has left the cache since it was found.
+                _ => Err(errors::NO_SCRIPT),
+            },
+            other => Ok(other),
+        }
+    }
+
+    /// Loads a script, which stays in the cache.
+    pub fn load(&self, body: &[u8]) -> Result<Arc<Script>, CommandError> {
+        let script = self.shared.scripts.cache.prepare(body)?;
+        self.compile_and_insert(&script, true)
+    }
+
+    fn compile_and_insert(&self, script: &Arc<Script>, stays: bool) -> Result<Arc<Script>, CommandError> {
+        if !script.is_cached() {
+            self.with_engine(|engine| engine.compile(&script.sha, script.code()))?;
+        }
+        let script = self.shared.scripts.cache.insert(script, stays);
+        self.known().by_body.insert(Arc::clone(&script.body), Arc::clone(&script));
+        Ok(script)
     }
 
     /// Checks that a library can be loaded.
@@ -273,6 +296,7 @@ impl WorkerScripts {
             Some(code) => code,
             None => self.resolve(request.name)?,
         };
+        let code = self.enter(code, request.name)?;
         self.feed_monitors(ctx);
         self.check(&code, request.reads_only, ctx)?;
         let in_transaction = ctx.session.flags.contains(SessionFlags::IN_EXEC);

@@ -1,7 +1,8 @@
 //! The cache of scripts: by digest, of all workers.
 //!
 //! Scripts of `SCRIPT LOAD` stay until `SCRIPT FLUSH`; of those of `EVAL`, the 500 that were used last stay, as in Valkey.
-//! Workers keep references: [`ScriptCache::generation`] changes when they are to forget them.
+//! Workers keep references: [`ScriptCache::generation`] changes when they are to forget them. A script of `EVAL` is in the
+//! cache from its first run on; what is only planned is [`ScriptCache::prepare`]d.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub struct Script {
     pub analysis: Analysis,
     /// Whether it is to stay until the cache is flushed.
     is_loaded: AtomicBool,
+    /// Whether it is in the cache.
+    is_cached: AtomicBool,
     /// When it was last used.
     used_at: AtomicU64,
     /// Whether a run has shown that it needs all latches.
@@ -40,6 +43,12 @@ impl Script {
     #[must_use]
     pub fn flags(&self) -> ScriptFlags {
         self.shebang.flags
+    }
+
+    /// Whether it is in the cache.
+    #[must_use]
+    pub fn is_cached(&self) -> bool {
+        self.is_cached.load(Ordering::Acquire)
     }
 
     /// Its code, without the first line.
@@ -95,40 +104,47 @@ impl ScriptCache {
         }
     }
 
-    /// Adds a script that `compile` accepts, unless it is there. `stays`: until the cache is flushed.
-    pub fn add(
-        &self,
-        body: &[u8],
-        stays: bool,
-        compile: impl FnOnce(&[u8; 40], &[u8]) -> Result<(), CommandError>,
-    ) -> Result<Arc<Script>, CommandError> {
+    /// The cached script with this text, or one that is not in the cache and not compiled.
+    pub fn prepare(&self, body: &[u8]) -> Result<Arc<Script>, CommandError> {
         let sha = sha1_hex(body);
         if let Some(script) = self.find(&sha) {
-            if stays {
-                script.is_loaded.store(true, Ordering::Relaxed);
-            }
             return Ok(script);
         }
         let shebang =
             Shebang::parse(body).map_err(|error| CommandError::quoting([b"ERR ", &error.0[..]].concat()))?;
-        compile(&sha, &body[shebang.size..])?;
-        let script = Arc::new(Script {
+        Ok(Arc::new(Script {
             sha,
             analysis: analyse(&body[shebang.size..]),
             body: body.into(),
             shebang,
-            is_loaded: AtomicBool::new(stays),
-            used_at: AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed)),
+            is_loaded: AtomicBool::new(false),
+            is_cached: AtomicBool::new(false),
+            used_at: AtomicU64::new(0),
             needs_everything: AtomicBool::new(false),
-        });
+        }))
+    }
+
+    /// Adds a script that compiles, and returns it; or the one with its text that is there already. `stays`: until the cache is
+    /// flushed.
+    pub fn insert(&self, script: &Arc<Script>, stays: bool) -> Arc<Script> {
         let mut scripts = self.lock();
-        if !stays {
-            self.evict(&mut scripts);
+        let entered = match scripts.get(&script.sha) {
+            Some(present) => Arc::clone(present),
+            None => {
+                if !stays {
+                    self.evict(&mut scripts);
+                }
+                script.used_at.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+                script.is_cached.store(true, Ordering::Release);
+                scripts.insert(script.sha, Arc::clone(script));
+                self.size.fetch_add((script.body.len() + ENTRY_SIZE) as u64, Ordering::Relaxed);
+                Arc::clone(script)
+            }
+        };
+        if stays {
+            entered.is_loaded.store(true, Ordering::Relaxed);
         }
-        if scripts.insert(sha, Arc::clone(&script)).is_none() {
-            self.size.fetch_add((body.len() + ENTRY_SIZE) as u64, Ordering::Relaxed);
-        }
-        Ok(script)
+        entered
     }
 
     /// Makes room for a script of `EVAL`.
@@ -141,6 +157,7 @@ impl ScriptCache {
                 .min_by_key(|script| script.used_at.load(Ordering::Relaxed));
             let Some(sha) = oldest.map(|script| script.sha) else { return };
             if let Some(script) = scripts.remove(&sha) {
+                script.is_cached.store(false, Ordering::Release);
                 self.size.fetch_sub((script.body.len() + ENTRY_SIZE) as u64, Ordering::Relaxed);
             }
             self.evicted.fetch_add(1, Ordering::Relaxed);
@@ -155,7 +172,10 @@ impl ScriptCache {
 
     /// Removes all scripts.
     pub fn flush(&self) {
-        self.lock().clear();
+        for (_, script) in self.lock().drain() {
+            script.is_cached.store(false, Ordering::Release);
+            script.is_loaded.store(false, Ordering::Relaxed);
+        }
         self.size.store(0, Ordering::Relaxed);
         self.generation.fetch_add(1, Ordering::Release);
     }
@@ -166,7 +186,7 @@ mod tests {
     use super::*;
 
     fn add(cache: &ScriptCache, body: &str, stays: bool) -> Arc<Script> {
-        cache.add(body.as_bytes(), stays, |_, _| Ok(())).unwrap()
+        cache.insert(&cache.prepare(body.as_bytes()).unwrap(), stays)
     }
 
     #[test]
@@ -183,7 +203,20 @@ mod tests {
         assert_eq!(cache.evicted_count(), 1);
         assert!(cache.find(&first.sha).is_none());
         assert!(cache.find(&kept.sha).is_some() && cache.find(&loaded.sha).is_some());
+        assert!(loaded.is_cached() && !first.is_cached());
         cache.flush();
         assert_eq!(cache.count_and_size(), (0, 0));
+        assert!(!loaded.is_cached());
+    }
+
+    #[test]
+    fn a_prepared_script_is_not_in_the_cache() {
+        let cache = ScriptCache::default();
+        let (one, other) = (cache.prepare(b"return 1").unwrap(), cache.prepare(b"return 1").unwrap());
+        assert!(!one.is_cached() && cache.find(&one.sha).is_none());
+        let entered = cache.insert(&one, false);
+        // The text is there once, whoever has prepared it.
+        assert!(Arc::ptr_eq(&entered, &one) && Arc::ptr_eq(&cache.insert(&other, false), &one));
+        assert_eq!(cache.count_and_size().0, 1);
     }
 }

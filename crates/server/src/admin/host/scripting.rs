@@ -28,7 +28,7 @@ impl Scripting for WorkerHost {
     }
 
     fn load_script(&self, body: &[u8]) -> Result<[u8; 40], CommandError> {
-        self.worker_scripts()?.add(body, true).map(|script| script.sha)
+        self.worker_scripts()?.load(body).map(|script| script.sha)
     }
 
     fn script_body(&self, sha: &[u8]) -> Option<Arc<[u8]>> {
