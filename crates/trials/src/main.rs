@@ -24,7 +24,7 @@ usage: trials differential [--seeds N] [--from SEED] [--family NAME] [--length N
 
 differential plays N random sequences (default 1000) of a command family, or of all families in turn, to our server and
 to Valkey, and reports the first reply that differs, with Redis's reply. linearisability records N histories of many
-clients, on one key and on several, and searches for an order that explains each. cost measures the cost of commands
+clients, on one key, on several and with scripts, and searches for an order that explains each. cost measures the cost of commands
 with N and 4N elements, keys or bytes, on our server and on Valkey, and fails if a cost or its growth exceeds a limit;
 --part 1/3 selects every third case, starting with the first.
 Programs: --server, BROADLOOM_BIN or the build by cargo, and the peers of tests/peers/install (BROADLOOM_PEERS).";
@@ -127,13 +127,14 @@ fn linearisability(options: &CommandLine) -> io::Result<usize> {
     for seed in options.from..options.from + options.seeds {
         let single = search::check_each_key(&record(&server, &Plan::SINGLE, seed)?);
         let several = search::check(&record(&server, &Plan::SEVERAL, seed)?);
-        if let Err(failure) = single.and(several) {
+        let scripted = search::check(&record(&server, &Plan::SCRIPTED, seed)?);
+        if let Err(failure) = single.and(several).and(scripted) {
             println!("seed {seed}: {failure}");
             return Ok(1);
         }
     }
     println!(
-        "linearisability: {} histories each of one key and of several in {:.1?}",
+        "linearisability: {} histories each of one key, of several and of scripts in {:.1?}",
         options.seeds,
         started.elapsed()
     );

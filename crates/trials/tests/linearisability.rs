@@ -31,6 +31,9 @@ fn check_running(server: &Server) -> io::Result<()> {
         if let Err(failure) = search::check(&record(server, &Plan::SEVERAL, round)?) {
             panic!("{}, several keys, round {round}: {failure}", server.name());
         }
+        if let Err(failure) = search::check(&record(server, &Plan::SCRIPTED, round)?) {
+            panic!("{}, with scripts, round {round}: {failure}", server.name());
+        }
         if let Err(failure) = search::check_each_key(&record(server, &WITH_EXPIRIES, round)?) {
             panic!("{}, with expiries, round {round}: {failure}", server.name());
         }

@@ -39,6 +39,8 @@ impl Plan<Make> {
     /// Short histories of commands on several keys.
     pub const SEVERAL: Plan<Make> =
         Plan { client_count: 4, connection_count: 3, command_count: 10, key_count: 4, make: choose::any };
+    /// Short histories of scripts and commands on several keys.
+    pub const SCRIPTED: Plan<Make> = Plan { make: choose::scripted, ..Self::SEVERAL };
 }
 
 /// Commands on single keys that expire during the history. Few of them overlap, because each expiry may pass

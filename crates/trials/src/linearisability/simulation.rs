@@ -21,6 +21,8 @@ enum Fault {
     StaleRead,
     /// RENAME removes the old key before it writes the new one.
     TornRename,
+    /// A script reads its keys, and other commands run before it writes them.
+    TornScript,
 }
 
 /// A command in progress, with its remaining steps, each at a separate moment.
@@ -80,6 +82,10 @@ fn simulate(seed: u64, fault: Fault, make: fn(&mut Random, usize, i64) -> Op) ->
                 state[*to] = command.moved;
                 Output::Done(true)
             }
+            (Op::ScriptSetGet(..), Op::Set(..), _) | (Op::ScriptSetBoth(..), Op::MultiSet(_), _) => {
+                step.apply(&mut state);
+                command.output.take().expect("it has read")
+            }
             _ => step.apply(&mut state),
         };
         command.output = Some(output);
@@ -94,6 +100,10 @@ fn steps_of(op: &Op, fault: Fault) -> Vec<Op> {
         (Op::MultiSet(pairs), Fault::TornMultiSet) => {
             pairs.iter().map(|pair| Op::MultiSet(vec![*pair])).collect()
         }
+        (Op::ScriptSetGet(key, value), Fault::TornScript) => vec![Op::Get(*key), Op::Set(*key, *value)],
+        (Op::ScriptSetBoth(first, second, value), Fault::TornScript) => {
+            vec![Op::MultiGet(vec![*first, *second]), Op::MultiSet(vec![(*first, *value), (*second, *value)])]
+        }
         (Op::Rename(from, to), Fault::TornRename) => vec![Op::GetDelete(*from), Op::Set(*to, 0)],
         _ => vec![op.clone()],
     }
@@ -103,6 +113,7 @@ fn steps_of(op: &Op, fault: Fault) -> Vec<Op> {
 fn a_correct_store_is_always_linearisable() {
     for seed in 0..100 {
         check(&simulate(seed, Fault::None, choose::any)).unwrap();
+        check(&simulate(seed, Fault::None, choose::scripted)).unwrap();
         check_each_key(&simulate(seed, Fault::None, choose::single)).unwrap();
     }
 }
@@ -122,4 +133,11 @@ fn faults_of_several_keys_are_caught() {
         let caught = (0..50).filter(|seed| check(&simulate(*seed, fault, choose::any)).is_err()).count();
         assert!(caught > 15, "{fault:?} was caught with {caught} of 50 seeds");
     }
+}
+
+#[test]
+fn a_script_that_is_not_isolated_is_caught() {
+    let is_caught = |seed: &u64| check(&simulate(*seed, Fault::TornScript, choose::scripted)).is_err();
+    let caught = (0..50).filter(is_caught).count();
+    assert!(caught > 15, "it was caught with {caught} of 50 seeds");
 }

@@ -54,7 +54,18 @@ pub enum Op {
     RenameIfAbsent(Key, Key),
     /// COPY with REPLACE
     Copy(Key, Key),
+    /// EVAL of a script that declares its key, and returns its old value
+    ScriptSetGet(Key, i64),
+    /// EVAL of a script that writes two keys, which it does not declare, and returns their old values
+    ScriptSetBoth(Key, Key, i64),
 }
+
+/// The script of [`Op::ScriptSetGet`].
+const SET_GET: &str = "local old = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], ARGV[1]) return old";
+
+/// The script of [`Op::ScriptSetBoth`]. It meets the second key after it has written the first one.
+const SET_BOTH: &str = "local first = redis.call('GET', ARGV[1]) redis.call('SET', ARGV[1], ARGV[3]) \
+                        local second = redis.call('GET', ARGV[2]) redis.call('SET', ARGV[2], ARGV[3]) return {first, second}";
 
 /// Output of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +93,10 @@ impl Command for Op {
                 state[*key] = Some(*value);
                 Output::Done(true)
             }
-            Op::SetGet(key, value) => Output::Value(state[*key].replace(*value)),
+            Op::SetGet(key, value) | Op::ScriptSetGet(key, value) => Output::Value(state[*key].replace(*value)),
+            Op::ScriptSetBoth(first, second, value) => {
+                Output::Values([first, second].map(|key| state[*key].replace(*value)).to_vec())
+            }
             Op::SetIfAbsent(key, value) => {
                 let is_absent = state[*key].is_none();
                 state[*key].get_or_insert(*value);
@@ -153,6 +167,8 @@ impl Command for Op {
         match self {
             Op::Get(key) | Op::Set(key, _) | Op::SetGet(key, _) | Op::SetIfAbsent(key, _) => vec![*key],
             Op::SetIfEqual { key, .. } | Op::Increment(key) | Op::GetDelete(key) => vec![*key],
+            Op::ScriptSetGet(key, _) => vec![*key],
+            Op::ScriptSetBoth(first, second, _) => vec![*first, *second],
             Op::Delete(keys) | Op::Flush(keys) | Op::Exists(keys) | Op::MultiGet(keys) => keys.clone(),
             Op::MultiSet(pairs) | Op::MultiSetIfAbsent(pairs) => pairs.iter().map(|(key, _)| *key).collect(),
             Op::Rename(from, to) | Op::RenameIfAbsent(from, to) | Op::Copy(from, to) => vec![*from, *to],
@@ -186,6 +202,13 @@ impl Command for Op {
             Op::MultiSetIfAbsent(pairs) => words("MSETNX", named_values(pairs)),
             Op::Rename(from, to) => words("RENAME", names(&[*from, *to])),
             Op::RenameIfAbsent(from, to) => words("RENAMENX", names(&[*from, *to])),
+            Op::ScriptSetGet(key, value) => {
+                words("EVAL", vec![SET_GET.to_owned(), "1".to_owned(), name(key), value.to_string()])
+            }
+            Op::ScriptSetBoth(first, second, value) => {
+                let arguments = vec![name(first), name(second), value.to_string()];
+                words("EVAL", [vec![SET_BOTH.to_owned(), "0".to_owned()], arguments].concat())
+            }
             Op::Copy(from, to) => words("COPY", [names(&[*from, *to]), vec!["REPLACE".to_owned()]].concat()),
         }
     }
@@ -197,8 +220,10 @@ impl Command for Op {
             _ => None,
         };
         match (self, reply) {
-            (Op::Get(_) | Op::SetGet(..) | Op::GetDelete(_), _) => Some(Output::Value(value(reply)?)),
-            (Op::MultiGet(_), Reply::List(_, items)) => {
+            (Op::Get(_) | Op::SetGet(..) | Op::ScriptSetGet(..) | Op::GetDelete(_), _) => {
+                Some(Output::Value(value(reply)?))
+            }
+            (Op::MultiGet(_) | Op::ScriptSetBoth(..), Reply::List(_, items)) => {
                 Some(Output::Values(items.iter().map(value).collect::<Option<_>>()?))
             }
             (Op::Rename(..) | Op::RenameIfAbsent(..), Reply::Error(text)) => {
@@ -247,6 +272,16 @@ pub mod choose {
         }
     }
 
+    /// Chooses a script, or in one of two cases a command on one or several keys.
+    pub fn scripted(random: &mut Random, key_count: usize, unique: i64) -> Op {
+        let (first, second) = (random.below(key_count), random.below(key_count));
+        match random.below(8) {
+            0..=1 => Op::ScriptSetGet(first, unique),
+            2..=3 if first != second => Op::ScriptSetBoth(first, second, unique),
+            _ => any(random, key_count, unique),
+        }
+    }
+
     /// Returns two or more different keys, in any order.
     fn some(random: &mut Random, key_count: usize) -> Vec<Key> {
         let mut keys: Vec<Key> = (0..key_count).collect();
@@ -279,13 +314,16 @@ mod tests {
         assert_eq!(run(Op::Set(1, 5)), Output::Done(true));
         assert_eq!(run(Op::Flush(vec![0, 1, 2])), Output::Done(true));
         assert_eq!(run(Op::Get(1)), Output::Value(None));
+        assert_eq!(run(Op::ScriptSetGet(1, 5)), Output::Value(None));
+        assert_eq!(run(Op::ScriptSetBoth(0, 1, 6)), Output::Values(vec![None, Some(5)]));
+        assert_eq!(run(Op::MultiGet(vec![0, 1])), Output::Values(vec![Some(6), Some(6)]));
     }
 
     #[test]
     fn chosen_keys_exist() {
         let mut random = Random::new(1);
         for unique in 0..2000 {
-            let keys = choose::any(&mut random, 4, unique).keys();
+            let keys = choose::scripted(&mut random, 4, unique).keys();
             assert!(!keys.is_empty() && keys.iter().all(|key| *key < 4));
         }
     }
