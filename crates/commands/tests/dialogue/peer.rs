@@ -39,6 +39,8 @@ impl Peer {
             return None;
         }
         peer.call(&["FLUSHALL"]);
+        peer.call(&["SCRIPT", "FLUSH"]);
+        peer.call(&["FUNCTION", "FLUSH"]);
         Some(peer)
     }
 
