@@ -77,8 +77,8 @@ fn number(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> mlua::R
     let number = lua
         .coerce_number(value)?
         .ok_or_else(|| bad_argument(lua, index + 1, function, &format!("number expected, got {found}")))?;
-    if !number.is_finite() {
-        return Ok(0);
-    }
-    Ok(number.round_ties_even().rem_euclid(4_294_967_296.0) as u32)
+    // With this number added, the low bits of the mantissa are those of the integer. Of numbers beyond 2^51 they are not, but
+    // scripts get what they get from the library that others use.
+    const MANTISSA_SHIFT: f64 = 6_755_399_441_055_744.0;
+    Ok((number + MANTISSA_SHIFT).to_bits() as u32)
 }

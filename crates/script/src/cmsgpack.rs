@@ -71,13 +71,7 @@ fn text_at(lua: &Lua, args: &MultiValue, function: &str) -> mlua::Result<mlua::S
         .ok_or_else(|| bad_argument(lua, 1, function, &format!("string expected, got {found}")))
 }
 
-fn integer_at(
-    lua: &Lua,
-    args: &MultiValue,
-    function: &str,
-    index: usize,
-    default: i64,
-) -> mlua::Result<i64> {
+fn integer_at(lua: &Lua, args: &MultiValue, function: &str, index: usize, default: i64) -> mlua::Result<i64> {
     match args.get(index) {
         None | Some(Value::Nil) => Ok(default),
         Some(value) => match lua.coerce_number(value.clone())? {
@@ -113,7 +107,8 @@ fn unpack(lua: &Lua, bytes: &[u8], offset: usize, limit: usize) -> mlua::Result<
     let mut values = Vec::new();
     while reader.at < bytes.len() && (limit == 0 || values.len() < limit) {
         if values.len() >= RESULT_COUNT_MAX {
-            let text = "stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)";
+            let text =
+                "stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)";
             return Err(library_error(lua, text));
         }
         values.push(reader.value(0)?);

@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use commands::error::up_to_nul;
 use mlua::{
     BString, ChunkMode, Either, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState,
 };
@@ -132,6 +133,7 @@ pub struct Interpreter<S: Server> {
 /// The parts of the sandbox that the interpreter uses.
 pub(crate) struct Parts {
     environment: Table,
+    pub(crate) compile: Function,
     run: Function,
     run_function: Function,
     pub(crate) run_library: Function,
@@ -185,6 +187,7 @@ impl<S: Server> Interpreter<S> {
         let built: Table = sandbox.call((host, api, own, insecure))?;
         let parts = Parts {
             environment: built.get("G")?,
+            compile: built.get("compile")?,
             run: built.get("run")?,
             run_function: built.get("run_function")?,
             run_library: built.get("run_library")?,
@@ -220,20 +223,33 @@ impl<S: Server> Interpreter<S> {
         if self.scripts.contains_key(sha) {
             return Ok(());
         }
-        let chunk = self.lua.load(body).set_name("@user_script").set_mode(ChunkMode::Text);
-        let compiled = chunk.set_environment(self.parts.environment.clone()).into_function();
-        let function = compiled.map_err(|error| {
-            let text = match body.first() {
-                Some(27) => "user_script:1: unexpected symbol near '<bytecode>'".to_owned(),
-                _ => text_of(&error),
-            };
-            format!("ERR Error compiling script (new function): {text}").into_bytes()
-        })?;
+        let function = self
+            .compile_text(body, "@user_script", &self.parts.environment)
+            .map_err(|text| [b"ERR Error compiling script (new function): ", &text[..]].concat())?;
         if self.scripts.len() >= COMPILED_COUNT_MAX {
             self.scripts.clear();
         }
         self.scripts.insert(*sha, function);
         Ok(())
+    }
+
+    /// Compiles a text, or returns the text of the error.
+    pub(crate) fn compile_text(
+        &self,
+        code: &[u8],
+        name: &str,
+        environment: &Table,
+    ) -> Result<Function, Vec<u8>> {
+        let code = self.lua.create_string(code);
+        let compiled = code.and_then(|code| self.parts.compile.call((code, name, environment)));
+        match compiled {
+            Ok((Some(function), _)) => Ok(function),
+            Ok((None, text)) => {
+                let text: Option<mlua::String> = text;
+                Err(text.map_or_else(Vec::new, |text| up_to_nul(&text.as_bytes()).to_vec()))
+            }
+            Err(error) => Err(text_of(&error).into_bytes()),
+        }
     }
 
     /// Forgets all compiled scripts.

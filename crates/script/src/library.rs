@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use mlua::{ChunkMode, Function, Lua, MultiValue, Table, Value};
+use mlua::{Function, Lua, MultiValue, Table, Value};
 use wire::request::words_of;
 
 use crate::failure::{Failure, api_error, failure_of, text_of};
@@ -151,6 +151,7 @@ impl<S: Server> Interpreter<S> {
         let failed = |stage: &str, error: mlua::Error| {
             let text = match failure_of(&error) {
                 Some(Failure::Reply { text, .. }) => text.clone(),
+                Some(Failure::Text(text)) => [b"ERR ", &text[..]].concat(),
                 Some(other) => [b"ERR ", other.to_string().as_bytes()].concat(),
                 None => [b"ERR ", text_of(&error).as_bytes()].concat(),
             };
@@ -164,14 +165,13 @@ impl<S: Server> Interpreter<S> {
         };
         let (environment, finish) =
             self.library_environment(registered).map_err(|error| failed("registering functions", error))?;
-        let chunk = self.lua.load(code).set_name("@user_function").set_mode(ChunkMode::Text);
-        let main = chunk.set_environment(environment).into_function();
-        let main = main.map_err(|error| failed("compiling function", error))?;
+        let main = self.compile_text(code, "@user_function", &environment);
+        let main = main.map_err(|text| failed("compiling function", Failure::Text(text).into()))?;
         self.running.interrupts_left.set(LOAD_INTERRUPT_COUNT);
         let result = match self.parts.run_library.call::<(bool, Value)>(main) {
             Ok((true, _)) => Ok(()),
             Ok((false, Value::Error(error))) => Err(*error),
-            Ok((false, Value::String(text))) => Err(mlua::Error::RuntimeError(text.to_string_lossy())),
+            Ok((false, Value::String(text))) => Err(Failure::Text(text.as_bytes().to_vec()).into()),
             Ok((false, _)) => Err(mlua::Error::RuntimeError("unknown error".to_owned())),
             Err(error) => Err(error),
         };

@@ -106,6 +106,16 @@ local function loadstring(code, name)
     return loaded, failure
 end
 
+-- Compiles the text of a script or library. Returns nil and the error if that fails.
+local function compile(code, name, environment)
+    if raw.byte(code, 1) == 27 then
+        return nil, raw.string.sub(name, 2) .. ":1: unexpected symbol near '<bytecode>'"
+    end
+    local compiled, failure = raw.loadstring(code, name)
+    if compiled then raw.setfenv(compiled, environment) end
+    return compiled, failure
+end
+
 local function load(read, name)
     if type(read) ~= "function" then
         error("bad argument #1 to 'load' (function expected, got " .. (read == nil and "no value" or type(read)) .. ")", 2)
@@ -257,5 +267,5 @@ local function environment_for_library(library_api)
     return environment, function() metatable.__index = globals end
 end
 
-return {G = G, run = run, run_function = run_function, run_library = run_library,
+return {G = G, compile = compile, run = run, run_function = run_function, run_library = run_library,
         environment_for_library = environment_for_library}

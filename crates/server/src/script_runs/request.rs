@@ -23,6 +23,9 @@ use crate::monitoring::command_log::Cost;
 use crate::scripts::{ScriptLatches, errors};
 use crate::shared::modes::GlobalFlags;
 
+/// The bytes of a word that an error quotes.
+const QUOTE_SIZE_MAX: usize = 128;
+
 /// Why a command is not run.
 pub(super) enum Refusal {
     /// The reply is an error.
@@ -54,7 +57,9 @@ impl Job {
             container.ok_or_else(|| self.counted(None, CommandError::new(errors::UNKNOWN_COMMAND)))?;
         let Some(found) = self.find(args) else {
             let after = format!("'. Try {} HELP.", container.command.name.to_uppercase());
-            let error = CommandError::quote("ERR unknown subcommand '", args.at(1), &after);
+            let word = args.at(1);
+            let quoted = &word[..word.len().min(QUOTE_SIZE_MAX)];
+            let error = CommandError::quote("ERR unknown subcommand '", quoted, &after);
             return Err(self.counted(None, error).into());
         };
         self.check(found, args)?;

@@ -93,7 +93,9 @@ impl Command for Op {
                 state[*key] = Some(*value);
                 Output::Done(true)
             }
-            Op::SetGet(key, value) | Op::ScriptSetGet(key, value) => Output::Value(state[*key].replace(*value)),
+            Op::SetGet(key, value) | Op::ScriptSetGet(key, value) => {
+                Output::Value(state[*key].replace(*value))
+            }
             Op::ScriptSetBoth(first, second, value) => {
                 Output::Values([first, second].map(|key| state[*key].replace(*value)).to_vec())
             }
