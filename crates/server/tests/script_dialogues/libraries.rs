@@ -8,22 +8,39 @@ use crate::check::check;
 fn json_is_decoded() {
     check(expect![[r#"
         > EVAL "return cjson.decode(ARGV[1])" 0 "[1, \"a\", null, true, [2]]"
+        [1, "a", $-1, 1, [2]]
         > EVAL "return cjson.decode(ARGV[1])" 0 ""
+        -ERR user_script:1: Expected value but found T_END at character 1 script: on @user_script:1.
         > EVAL "return cjson.decode(ARGV[1])" 0 "[1"
+        -ERR user_script:1: Expected comma or array end but found T_END at character 3 script: on @user_script:1.
         > EVAL "return cjson.decode(ARGV[1])" 0 "[1 2]"
+        -ERR user_script:1: Expected comma or array end but found T_NUMBER at character 4 script: on @user_script:1.
         > EVAL "return cjson.decode(ARGV[1])" 0 "{1: 2}"
+        -ERR user_script:1: Expected object key string but found T_NUMBER at character 2 script: on @user_script:1.
         > EVAL "return cjson.decode(ARGV[1])" 0 "x"
+        -ERR user_script:1: Expected value but found invalid token at character 1 script: on @user_script:1.
         > EVAL "return cjson.decode(ARGV[1])" 0 "12\x00x"
+        12
         > EVAL "return cjson.decode(ARGV[1])" 0 "[12\x00]"
+        -ERR user_script:1: Expected comma or array end but found T_END at character 4 script: on @user_script:1.
         > EVAL "return cjson.decode(ARGV[1])" 0 "\"ab\x00c\""
+        -ERR user_script:1: Expected value but found unexpected end of string at character 4 script: on @user_script:1.
         > EVAL "return cjson.decode(ARGV[1])" 0 "1\x00"
+        -ERR user_script:1: JSON parser does not support UTF-16 or UTF-32 script: on @user_script:1.
         > EVAL "return tostring(cjson.decode(ARGV[1])[1])" 0 "[0x10]"
+        "16"
         > EVAL "return tostring(cjson.decode(ARGV[1])[1])" 0 "[0x]"
+        -ERR user_script:1: Expected comma or array end but found invalid token at character 3 script: on @user_script:1.
         > EVAL "return tostring(cjson.decode(ARGV[1])[1])" 0 "[-1.5e3]"
+        "-1500"
         > EVAL "return tostring(cjson.decode(ARGV[1])[1])" 0 "[1e]"
+        -ERR user_script:1: Expected comma or array end but found invalid token at character 3 script: on @user_script:1.
         > EVAL "return tostring(cjson.decode(ARGV[1])[1])" 0 "[1-1-1]"
+        -ERR user_script:1: Expected comma or array end but found T_NUMBER at character 3 script: on @user_script:1.
         > EVAL "return tostring(cjson.decode(ARGV[1])[1])" 0 "[-]"
+        -ERR user_script:1: Expected value but found invalid number at character 2 script: on @user_script:1.
         > EVAL "return cjson.decode(ARGV[1])" 0 "\"\\x\""
+        -ERR user_script:1: Expected value but found invalid escape code at character 2 script: on @user_script:1.
     "#]]);
 }
 
@@ -31,18 +48,31 @@ fn json_is_decoded() {
 fn messagepack_is_unpacked() {
     check(expect![[r#"
         > EVAL "return {cmsgpack.unpack(cmsgpack.pack(1, 'a', {1, 2}, -300, true))}" 0
+        [1, "a", [1, 2], -300, 1]
         > EVAL "return cmsgpack.unpack(ARGV[1])" 0 "\xc4\x01a"
+        -ERR user_script:1: Bad data format in input. script: on @user_script:1.
         > EVAL "return cmsgpack.unpack(ARGV[1])" 0 "\xc1"
+        -ERR user_script:1: Bad data format in input. script: on @user_script:1.
         > EVAL "return cmsgpack.unpack(ARGV[1])" 0 "\xd9\x05a"
+        -ERR user_script:1: Missing bytes in input. script: on @user_script:1.
         > EVAL "return cmsgpack.unpack(ARGV[1])" 0 "\x81\xc0\x01"
+        -ERR table index is nil script: on @user_script:1.
         > EVAL "return cmsgpack.unpack(ARGV[1])" 0 "\x81\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00\x01"
+        -ERR table index is NaN script: on @user_script:1.
         > EVAL "return tostring(cmsgpack.unpack(ARGV[1]))" 0 "\xcf\xff\xff\xff\xff\xff\xff\xff\xff"
+        "-1"
         > EVAL "return {cmsgpack.unpack_one(ARGV[1])}" 0 "\x01\x02"
+        [1, 1]
         > EVAL "return {cmsgpack.unpack_limit(ARGV[1], 1, 1)}" 0 "\x01\x02"
+        [-1, 2]
         > EVAL "return cmsgpack.unpack_limit(ARGV[1], 'x')" 0 "\x01\x02"
+        -ERR user_script:1: bad argument #2 to 'unpack_limit' (number expected, got string) script: on @user_script:1.
         > EVAL "return cmsgpack.unpack_one(ARGV[1], -1)" 0 "\x01\x02"
+        -ERR user_script:1: Invalid request to unpack with offset of -1 and limit of 2. script: on @user_script:1.
         > EVAL "return cmsgpack.unpack_one(ARGV[1], 5)" 0 "\x01\x02"
+        -ERR user_script:1: Start offset 5 greater than input length 2. script: on @user_script:1.
         > EVAL "return cmsgpack.pack()" 0
+        -ERR user_script:1: bad argument #0 to 'pack' (MessagePack pack needs input.) script: on @user_script:1.
     "#]]);
 }
 
@@ -50,10 +80,16 @@ fn messagepack_is_unpacked() {
 fn structures_and_bits() {
     check(expect![[r#"
         > EVAL "return struct.pack('>I2hBs', 1, -2, 255, 'text')" 0
+        "\x00\x01\xff\xfe\xfftext\x00"
         > EVAL "return {struct.unpack('<i4', ARGV[1])}" 0 "\x01\x02\x03\x04"
+        [67305985, 5]
         > EVAL "return struct.unpack('>I2', ARGV[1])" 0 "a"
+        -ERR user_script:1: bad argument #2 to 'unpack' (data string too short) script: on @user_script:1.
         > EVAL "return struct.pack('z', 1)" 0
+        -ERR user_script:1: bad argument #1 to 'pack' (invalid format option 'z') script: on @user_script:1.
         > EVAL "return {bit.band(7, 12), bit.bor(1, 2), bit.bxor(5, 3), bit.bnot(0), bit.tohex(255, -4)}" 0
+        [4, 3, 6, -1, "00FF"]
         > EVAL "return bit.band('x')" 0
+        -ERR user_script:1: bad argument #1 to 'band' (number expected, got string) script: on @user_script:1.
     "#]]);
 }
