@@ -19,6 +19,7 @@ fn the_number_of_keys_is_checked() {
         -ERR value is not an integer or out of range
         > EVALSHA ffffffffffffffffffffffffffffffffffffffff x
         -ERR value is not an integer or out of range
+        @differs redis a hint follows
         > EVALSHA short x
         -NOSCRIPT No matching script.
     "#]]);
@@ -66,6 +67,7 @@ fn commands_fail_in_scripts() {
 #[test]
 fn errors_are_raised() {
     check(expect![[r#"
+        @valkey Redis names the script in errors, and has other words in some
         > EVAL "error('text')" 0
         -ERR user_script:1: text script: on @user_script:1.
         > EVAL "\n\nerror('text')" 0
@@ -199,6 +201,7 @@ fn functions_of_the_server_check_their_arguments() {
 #[test]
 fn read_only_scripts_do_not_write() {
     check(expect![[r##"
+        @valkey Redis names the script in errors, and has other words in some
         > SET k v
         +OK
         > EVAL_RO "return redis.call('GET', KEYS[1])" 1 k

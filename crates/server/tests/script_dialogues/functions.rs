@@ -7,6 +7,7 @@ use crate::check::check;
 #[test]
 fn functions_are_called() {
     check(expect![[r##"
+        @valkey Redis names the script in errors, and has other words in some
         > FUNCTION LOAD "#!lua name=one\nredis.register_function('echo', function(keys, args) return {keys, args} end)"
         "one"
         > FCALL echo 1 k a b
@@ -55,6 +56,7 @@ fn functions_are_called() {
 #[test]
 fn functions_fail() {
     check(expect![[r##"
+        @valkey Redis names the script in errors, and has other words in some
         > FUNCTION LOAD "#!lua name=bad\nredis.register_function('raise', function() error('text') end)\nredis.register_function('fail', function(keys) return redis.call('INCR', keys[1]) end)\nredis.register_function('reply', function() return redis.error_reply('CODE text') end)"
         "bad"
         > SET k v
@@ -71,6 +73,7 @@ fn functions_fail() {
 #[test]
 fn libraries_are_checked() {
     check(expect![[r##"
+        @valkey Redis names the script in errors, and has other words in some
         > FUNCTION LOAD "#!lua name=one\nredis.register_function('one', function() return 1 end)"
         "one"
         > FUNCTION LOAD "#!lua name=one\nredis.register_function('one', function() return 2 end)"

@@ -7,6 +7,7 @@ use crate::check::check;
 #[test]
 fn json_is_decoded() {
     check(expect![[r#"
+        @valkey Redis names the script in errors, and has other words in some
         > EVAL "return cjson.decode(ARGV[1])" 0 "[1, \"a\", null, true, [2]]"
         [1, "a", $-1, 1, [2]]
         > EVAL "return cjson.decode(ARGV[1])" 0 ""
@@ -47,6 +48,7 @@ fn json_is_decoded() {
 #[test]
 fn messagepack_is_unpacked() {
     check(expect![[r#"
+        @valkey Redis names the script in errors, and has other words in some
         > EVAL "return {cmsgpack.unpack(cmsgpack.pack(1, 'a', {1, 2}, -300, true))}" 0
         [1, "a", [1, 2], -300, 1]
         > EVAL "return cmsgpack.unpack(ARGV[1])" 0 "\xc4\x01a"
@@ -79,6 +81,7 @@ fn messagepack_is_unpacked() {
 #[test]
 fn structures_and_bits() {
     check(expect![[r#"
+        @valkey Redis names the script in errors, and has other words in some
         > EVAL "return struct.pack('>I2hBs', 1, -2, 255, 'text')" 0
         "\x00\x01\xff\xfe\xfftext\x00"
         > EVAL "return {struct.unpack('<i4', ARGV[1])}" 0 "\x01\x02\x03\x04"

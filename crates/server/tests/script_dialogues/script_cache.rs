@@ -19,8 +19,10 @@ fn scripts_are_loaded_and_found() {
         [1, 0, 0]
         > SCRIPT FLUSH
         +OK
+        @differs redis a hint follows
         > EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0
         -NOSCRIPT No matching script.
+        @differs redis a hint follows
         > EVALSHA_RO e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0
         -NOSCRIPT No matching script.
         > SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db
