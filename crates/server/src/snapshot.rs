@@ -155,6 +155,12 @@ impl Snapshots {
         self.is_busy.load(Ordering::Acquire)
     }
 
+    /// Whether a snapshot is being taken that is not about to end because it was cancelled.
+    #[must_use]
+    pub fn is_going_on(&self) -> bool {
+        self.is_busy() && !self.is_cancelled.load(Ordering::Acquire)
+    }
+
     /// Bytes of preserved entries that are not written yet.
     #[must_use]
     pub fn preserved_bytes(&self) -> usize {

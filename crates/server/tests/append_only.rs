@@ -94,6 +94,31 @@ fn a_restarted_server_has_the_data() {
 }
 
 #[test]
+fn a_rewrite_that_is_ordered_while_the_file_is_being_switched_off_is_done() {
+    let directory = Directory::new("aof-ending");
+    let server = Server::start(&["--dir", &directory.path(""), "--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    for round in ["1", "2", "3"] {
+        assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+        client.text(&["WAITAOF", "1", "0", "0"]);
+        // A rewrite that takes long, whose end takes time.
+        client.text(&["CONFIG", "SET", "rdb-key-save-delay", "10000000"]);
+        client.text(&["BGREWRITEAOF"]);
+        client.send_raw(b"CONFIG SET appendonly no\r\nCONFIG SET rdb-key-save-delay 0\r\n");
+        client.send_raw(format!("SET key {round}\r\nBGREWRITEAOF\r\n").as_bytes());
+        assert_eq!([(); 3].map(|()| shown(&client.receive().unwrap())), ["OK"; 3]);
+        let reply = shown(&client.receive().unwrap());
+        if reply.contains("in progress") {
+            // The former rewrite has not ended yet.
+            wait_for(|| (!client.text(&["BGREWRITEAOF"]).contains("in progress")).then_some(()));
+        }
+        wait_for(|| (server.info(&mut client, "aof_rewrite_in_progress") == "0").then_some(()));
+        assert_eq!(client.text(&["DEBUG", "LOADAOF"]), "OK");
+        assert_eq!(client.text(&["GET", "key"]), round);
+    }
+}
+
+#[test]
 fn replaced_files_stay_until_the_directive_lets_them_go() {
     let directory = Directory::new("aof-history");
     let dir = directory.path("");

@@ -44,6 +44,15 @@ impl Executor {
         let error = match (plan.refusal, plan.found()) {
             (Refusal::Arity | Refusal::UnknownSub, Some(found)) if full_name(found).starts_with("debug") => {
                 let permission = connection.session.may_debug(&self.settings.config);
+                if permission.is_ok()
+                    && args.len() > 1
+                    && connection.session.in_multi()
+                    && let Some(debug) = self.shared.commands.find(args.name())
+                {
+                    return self
+                        .deny(connection, debug, args)
+                        .unwrap_or_else(|| self.queue(connection, debug, &[], args));
+                }
                 permission.err().filter(|_| args.len() > 1).unwrap_or_else(|| unknown_debug_subcommand(args))
             }
             (Refusal::Arity, Some(found)) => CommandError::wrong_arity(&full_name(found)),

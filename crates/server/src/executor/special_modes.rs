@@ -303,7 +303,7 @@ impl Executor {
         true
     }
 
-    fn queue(
+    pub(super) fn queue(
         &mut self,
         connection: &mut Connection,
         found: Found,

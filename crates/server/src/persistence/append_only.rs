@@ -137,11 +137,11 @@ fn keep_rewriting(
 /// A rewrite is under way, or an operation of the file system failed.
 pub fn request_rewrite(shared: &'static Shared, is_queued: bool) -> Result<&'static str, CommandError> {
     let figures = &shared.persistence.append_only.figures;
-    let is_other_busy = shared.snapshots.is_busy();
+    let is_other_busy = shared.snapshots.is_going_on();
     if figures.is_rewriting.load(Ordering::Relaxed) || (figures.is_rewrite_ordered() && !is_other_busy) {
         return Err(IN_PROGRESS);
     }
-    if figures.is_on.load(Ordering::Relaxed) {
+    if figures.is_on.load(Ordering::Relaxed) && !figures.is_ending.load(Ordering::Acquire) {
         figures.note_rewrite_ordered();
         shared
             .persistence
@@ -168,6 +168,7 @@ fn write_once(shared: &'static Shared) -> Result<(), AppendOnlyError> {
 
 /// Switches the append-only file off. The log up to now is written and synchronised soon.
 pub fn switch_off(shared: &Shared) {
+    shared.persistence.append_only.figures.is_ending.store(true, Ordering::Release);
     shared.persistence.append_only.order(Order::Stop);
 }
 

@@ -141,6 +141,7 @@ where
         figures.size.store(size, Ordering::Relaxed);
         figures.base_size.store(size, Ordering::Relaxed);
         figures.is_on.store(true, Ordering::Relaxed);
+        figures.is_ending.store(false, Ordering::Release);
         figures.is_beginning.store(writer.reader.is_none(), Ordering::Relaxed);
         if let Some(reader) = &writer.reader {
             shared.advance_durable(reader.lsn());

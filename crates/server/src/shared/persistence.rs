@@ -67,6 +67,8 @@ pub enum Order {
 pub struct Figures {
     /// Whether a thread writes it.
     pub is_on: AtomicBool,
+    /// Whether that thread is ending, so that it follows no further order.
+    pub is_ending: AtomicBool,
     /// Bytes of all of its files.
     pub size: AtomicU64,
     /// Bytes of all of its files at the start or after the last rewrite.

@@ -30,6 +30,7 @@ use crate::word::Word;
 /// `DEBUG subcommand ...`
 pub const COMMAND: Command = Command {
     flags: FLAGS.union(Flags::PRIVATE_SUBCOMMANDS),
+    run: unknown_subcommand,
     ..Command::container(
         "debug",
         Doc::new(Group::Server, "1.0.0", "Subcommands for tests and debugging.")
@@ -150,6 +151,11 @@ const POPULATE_ARGS: &[Arg] = &[
     Arg::integer("size").optional(),
     Arg::word("rand", "RAND").optional(),
 ];
+
+/// A request that a transaction has queued, as Redis queues all requests of `DEBUG`.
+fn unknown_subcommand(_: &mut Ctx<'_>, args: Args<'_>, _: Reply<'_>) -> Result<Replied, CommandError> {
+    Err(help::wrong_subcommand("DEBUG", args.at(1)))
+}
 
 const fn sub(name: &'static str, arity: i32, summary: &'static str, args: &'static [Arg]) -> Command {
     Command::keyless(name, arity, FLAGS, Doc::new(Group::Server, "1.0.0", summary).args(args), run)

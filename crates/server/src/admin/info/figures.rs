@@ -18,10 +18,11 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
     let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let ok_or_err = |has_failed| if has_failed { "err" } else { "ok" };
     let is_on = shared.config.load().appendonly;
-    // The rewrite of an order that was given begins in a moment.
-    let (is_ordered, is_busy) = (aof.is_rewrite_ordered(), shared.snapshots.is_busy());
-    let is_rewriting = aof.is_rewriting.load(Ordering::Relaxed) || (is_ordered && !is_busy);
-    let is_scheduled = aof.is_rewrite_scheduled.load(Ordering::Relaxed) || (is_ordered && !is_rewriting);
+    // A rewrite that waits for no other snapshot, or for one that was cancelled, begins in a moment.
+    let is_wanted = aof.is_rewrite_ordered() || aof.is_rewrite_scheduled.load(Ordering::Relaxed);
+    let begins_soon = is_wanted && !shared.snapshots.is_going_on();
+    let is_rewriting = aof.is_rewriting.load(Ordering::Relaxed) || begins_soon;
+    let is_scheduled = is_wanted && !is_rewriting;
     let unwritten = shared.keyspace.log.end().0.saturating_sub(of(&aof.written));
     let rewriting_seconds = match aof.is_rewriting.load(Ordering::Relaxed) {
         true => clock::unix_millis() / 1000 - aof.rewrite_began.load(Ordering::Relaxed),

@@ -343,6 +343,9 @@ where
     fn note_end(&mut self, began: Uptime) {
         self.is_stopping |= self.rewriting.is_base_only;
         let figures = self.figures();
+        if self.is_stopping {
+            figures.is_ending.store(true, Ordering::Release);
+        }
         figures.is_rewriting.store(false, Ordering::Relaxed);
         figures.rewrite_seconds.store(Uptime::now().ms_since(began) / 1000, Ordering::Relaxed);
     }
