@@ -119,3 +119,16 @@ fn changes_of_watched_keys_abort_the_transaction() {
         assert_eq!(replies, ["OK", "QUEUED", expected]);
     }
 }
+
+#[test]
+fn requests_of_debug_are_queued_unchecked() {
+    let server = Server::start(&["--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    client.send_raw(b"MULTI\r\nDEBUG none\r\nDEBUG SLEEP\r\nPING\r\nEXEC\r\n");
+    let replies: Vec<String> = (0..5).map(|_| shown(&client.receive().unwrap())).collect();
+    assert_eq!(&replies[..4], ["OK", "QUEUED", "QUEUED", "QUEUED"]);
+    let lines: Vec<&str> = replies[4].split('\n').collect();
+    assert!(lines[0].contains("unknown subcommand or wrong number of arguments for 'none'"), "{lines:?}");
+    assert!(lines[1].contains("unknown subcommand or wrong number of arguments for 'SLEEP'"), "{lines:?}");
+    assert_eq!(lines[2], "PONG");
+}
