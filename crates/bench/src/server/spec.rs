@@ -249,6 +249,10 @@ mod tests {
         }
     }
 
+    fn variables(dir: &Path) -> Variables<'_> {
+        Variables { port: 7000, dir, thread_count: 1, io_backend: "auto", own_words: &[], issued: None }
+    }
+
     #[test]
     fn addresses() {
         let spec: ServerSpec = "mine=127.0.0.1:7000".parse().unwrap();
@@ -261,14 +265,7 @@ mod tests {
     fn command_lines_keep_words_and_substitute_variables() {
         let words = words("mine=/opt/x --port {port} --dir {dir} --save '' -t {threads}{io}");
         let dir = PathBuf::from("/tmp/with space");
-        let variables = Variables {
-            port: 7000,
-            dir: &dir,
-            thread_count: 2,
-            io_backend: "epoll",
-            own_words: &[],
-            issued: None,
-        };
+        let variables = Variables { thread_count: 2, io_backend: "epoll", ..variables(&dir) };
         let line = ServerSpec::command_line(&words, &variables);
         assert_eq!(
             line,
@@ -280,14 +277,7 @@ mod tests {
     fn this_program_is_a_valid_server() {
         let own_words = ["/opt/broadloom".to_owned(), "bench".to_owned()];
         let dir = PathBuf::from("/tmp");
-        let variables = Variables {
-            port: 7000,
-            dir: &dir,
-            thread_count: 1,
-            io_backend: "auto",
-            own_words: &own_words,
-            issued: None,
-        };
+        let variables = Variables { own_words: &own_words, ..variables(&dir) };
         let line = ServerSpec::command_line(&words("x={self} --echo --port {port}"), &variables);
         assert_eq!(line, ["/opt/broadloom", "bench", "--echo", "--port", "7000"]);
     }
@@ -316,14 +306,7 @@ mod tests {
         assert!(spec.needs_tls());
         let Origin::Command(words) = spec.origin else { panic!("{spec:?}") };
         let dir = PathBuf::from("/tmp");
-        let variables = Variables {
-            port: 7000,
-            dir: &dir,
-            thread_count: 1,
-            io_backend: "auto",
-            own_words: &[],
-            issued: Some(&issued),
-        };
+        let variables = Variables { issued: Some(&issued), ..variables(&dir) };
         let line = ServerSpec::command_line(&words, &variables);
         let position = |word: &str| line.iter().position(|other| other == word).unwrap();
         assert_eq!(line[position("--port") + 1], "0");

@@ -36,12 +36,21 @@ pub fn answer(container: &Command, reply: Reply<'_>) -> Result<Replied, CommandE
     Ok(out.done())
 }
 
+/// The error for a word that names no subcommand of a container.
+#[must_use]
+pub fn unknown_subcommand(container: &str, word: &[u8]) -> CommandError {
+    pointing_to_help("ERR unknown subcommand '", container, word)
+}
+
 /// The error for a subcommand with invalid options; `word` is the subcommand as given.
 #[must_use]
 pub fn wrong_subcommand(container: &str, word: &[u8]) -> CommandError {
+    pointing_to_help("ERR unknown subcommand or wrong number of arguments for '", container, word)
+}
+
+fn pointing_to_help(before: &str, container: &str, word: &[u8]) -> CommandError {
     let word = &word[..word.len().min(QUOTE_SIZE_MAX)];
-    let after = format!("'. Try {container} HELP.");
-    CommandError::quote("ERR unknown subcommand or wrong number of arguments for '", word, &after)
+    CommandError::quote(before, word, &format!("'. Try {} HELP.", container.to_uppercase()))
 }
 
 fn lines(container: &Command) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use commands::command::{Access, Flags};
 use commands::error::{CommandError, up_to_nul};
+use commands::help::{unknown_subcommand, wrong_subcommand};
 use commands::session::SessionFlags;
 use commands::table::Found;
 use wire::reply::ReplyBuffer;
@@ -143,18 +144,10 @@ fn quote(bytes: &[u8], size_max: usize) -> &[u8] {
     &text[..text.len().min(size_max)]
 }
 
-fn unknown_subcommand(container: &str, word: &[u8]) -> CommandError {
-    let tail = format!("'. Try {} HELP.", container.to_uppercase());
-    CommandError::quoting(
-        [b"ERR unknown subcommand '", quote(word, QUOTE_SIZE_MAX), tail.as_bytes()].concat(),
-    )
-}
-
 /// The error of `DEBUG`, which parses its subcommands itself in Redis and has its own text.
 fn unknown_debug_subcommand(args: Args<'_>) -> CommandError {
     let Some(word) = args.get(1) else { return CommandError::wrong_arity("debug") };
-    let before = "ERR unknown subcommand or wrong number of arguments for '";
-    CommandError::quote(before, &word[..word.len().min(QUOTE_SIZE_MAX)], "'. Try DEBUG HELP.")
+    wrong_subcommand("DEBUG", word)
 }
 
 /// Whether a command name is the first word of an HTTP request line or of a header of any HTTP request.

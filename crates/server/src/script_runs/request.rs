@@ -8,6 +8,7 @@ use commands::acl::DenialContext;
 use commands::command::{Access, Flags, find_keys};
 use commands::context::{Ctx, PlannedKey};
 use commands::error::CommandError;
+use commands::help::unknown_subcommand;
 use commands::host::{DenialEvent, ScriptKind};
 use commands::reply::Reply;
 use commands::session::SessionFlags;
@@ -22,9 +23,6 @@ use super::job::{Code, Job};
 use crate::monitoring::command_log::Cost;
 use crate::scripts::{ScriptLatches, errors};
 use crate::shared::modes::GlobalFlags;
-
-/// The bytes of a word that an error quotes.
-const QUOTE_SIZE_MAX: usize = 128;
 
 /// Why a command is not run.
 pub(super) enum Refusal {
@@ -56,10 +54,7 @@ impl Job {
         let container =
             container.ok_or_else(|| self.counted(None, CommandError::new(errors::UNKNOWN_COMMAND)))?;
         let Some(found) = self.find(args) else {
-            let after = format!("'. Try {} HELP.", container.command.name.to_uppercase());
-            let word = args.at(1);
-            let quoted = &word[..word.len().min(QUOTE_SIZE_MAX)];
-            let error = CommandError::quote("ERR unknown subcommand '", quoted, &after);
+            let error = unknown_subcommand(container.command.name, args.at(1));
             return Err(self.counted(None, error).into());
         };
         self.check(found, args)?;
