@@ -113,8 +113,8 @@ pub(crate) struct Running<S> {
     pub(crate) random: Cell<Random>,
     pub(crate) request: RefCell<ArgsBuf>,
     pub(crate) reply: RefCell<Vec<u8>>,
-    /// The interrupts that the code of a library may still see.
-    pub(crate) interrupts_left: Cell<u32>,
+    /// While a library is loaded: the interrupts until its code is ended.
+    pub(crate) interrupts_left: Cell<Option<u32>>,
     /// Called when the server answers [`Verdict::Yield`].
     pub(crate) pause: RefCell<Option<Box<dyn Fn()>>>,
 }
@@ -166,7 +166,7 @@ impl<S: Server> Interpreter<S> {
             random: Cell::new(Random::new()),
             request: RefCell::new(ArgsBuf::new()),
             reply: RefCell::new(Vec::new()),
-            interrupts_left: Cell::new(0),
+            interrupts_left: Cell::new(None),
             pause: RefCell::new(None),
         });
         let own = lua.create_table()?;
@@ -358,13 +358,15 @@ fn set_hook<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> mlua::Result<()> 
                 Ok(mut server) => server.as_mut().map(|server| server.interrupt()),
                 Err(_) => Some(Verdict::Continue),
             };
-            // Without a server a library is loaded.
             let Some(verdict) = verdict else {
-                let Some(left) = running.interrupts_left.get().checked_sub(1) else {
-                    let text = b"ERR FUNCTION LOAD timeout".to_vec();
-                    return Err(Failure::Reply { text, is_counted: false }.into());
-                };
-                running.interrupts_left.set(left);
+                // Without a server a library is loaded or a text compiled; the latter has no limit.
+                if let Some(left) = running.interrupts_left.get() {
+                    let Some(left) = left.checked_sub(1) else {
+                        let text = b"ERR FUNCTION LOAD timeout".to_vec();
+                        return Err(Failure::Reply { text, is_counted: false }.into());
+                    };
+                    running.interrupts_left.set(Some(left));
+                }
                 return Ok(VmState::Continue);
             };
             match verdict {

@@ -167,7 +167,7 @@ impl<S: Server> Interpreter<S> {
             self.library_environment(registered).map_err(|error| failed("registering functions", error))?;
         let main = self.compile_text(code, "@user_function", &environment);
         let main = main.map_err(|text| failed("compiling function", Failure::Text(text).into()))?;
-        self.running.interrupts_left.set(LOAD_INTERRUPT_COUNT);
+        self.running.interrupts_left.set(Some(LOAD_INTERRUPT_COUNT));
         let result = match self.parts.run_library.call::<(bool, Value)>(main) {
             Ok((true, _)) => Ok(()),
             Ok((false, Value::Error(error))) => Err(*error),
@@ -175,6 +175,7 @@ impl<S: Server> Interpreter<S> {
             Ok((false, _)) => Err(mlua::Error::RuntimeError("unknown error".to_owned())),
             Err(error) => Err(error),
         };
+        self.running.interrupts_left.set(None);
         self.settle_memory();
         let finished = finish.call::<()>(());
         result.and(finished).map_err(|error| failed("registering functions", error))

@@ -62,6 +62,17 @@ fn on_large_stack(test: impl FnOnce() + Send + 'static) {
     receiver.recv().expect("it has ended");
 }
 
+/// The interpreter counts instructions across calls, so an interrupt falls into a compilation from time to time.
+#[test]
+fn an_interrupt_does_not_end_a_compilation() {
+    let mut interpreter = interpreter();
+    for number in 0..20_000 {
+        let body = format!("return {number}");
+        let compiled = interpreter.compile(&sha1_hex(body.as_bytes()), body.as_bytes());
+        assert_eq!(compiled, Ok(()), "text {number}");
+    }
+}
+
 #[test]
 fn hostile_scripts_fail() {
     on_large_stack(|| {
