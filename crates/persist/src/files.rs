@@ -265,6 +265,14 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// # Errors
     /// Of the file system; then nothing more is accepted before [`Self::rollback`].
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), FilesError> {
+        self.append_pieces(&[bytes])
+    }
+
+    /// As [`Self::append`], for records in several pieces. After an error, [`Self::undo_append`] cuts off all of them.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn append_pieces(&mut self, pieces: &[&[u8]]) -> Result<(), FilesError> {
         if self.is_unsettled {
             // The manifest in effect may list an increment behind this one: invariant 2.
             self.settle()?;
@@ -273,11 +281,13 @@ impl<D: Disk> AppendOnlyFiles<D> {
         if current.failed.is_some() {
             return Err(FilesError::Failed);
         }
-        if let Err(source) = current.file.append(bytes) {
-            current.failed = Some(Failed::Append);
-            return Err(FilesError::Disk { action: "write the append-only file".to_owned(), source });
+        for bytes in pieces {
+            if let Err(source) = current.file.append(bytes) {
+                current.failed = Some(Failed::Append);
+                return Err(FilesError::Disk { action: "write the append-only file".to_owned(), source });
+            }
         }
-        current.size += bytes.len() as u64;
+        current.size += pieces.iter().map(|bytes| bytes.len() as u64).sum::<u64>();
         Ok(())
     }
 
@@ -289,6 +299,36 @@ impl<D: Disk> AppendOnlyFiles<D> {
     pub fn sync(&mut self) -> Result<(), FilesError> {
         self.sync_current()?;
         self.settle()
+    }
+
+    /// Opens the current increment again, for a sync by another thread. That sync covers all appends before it, and is
+    /// reported by [`Self::note_sync`]. Returns `None` if only [`Self::sync`] makes the appends durable.
+    ///
+    /// Each handle reports an error of the disk once, so concurrent syncs need a handle each.
+    #[must_use]
+    pub fn open_for_sync(&self) -> Option<D::File> {
+        let current = self.current.as_ref()?;
+        if self.is_unsettled || self.directory_unsynced || current.is_cut || current.failed.is_some() {
+            return None;
+        }
+        self.open_file(&self.manifest.increments.last()?.name).ok()
+    }
+
+    /// Notes the result of a sync by another thread, which began when the current increment had this size. Syncs are noted in
+    /// the order in which they began: after a failed one, no other counts.
+    ///
+    /// # Errors
+    /// That of the sync; then nothing more is accepted before [`Self::rollback`].
+    pub fn note_sync(&mut self, size: u64, result: io::Result<()>) -> Result<(), FilesError> {
+        let current = self.current.as_mut().expect("a file is appended to");
+        if let Err(source) = result {
+            current.failed = Some(Failed::Sync);
+            return Err(FilesError::Disk { action: "sync the append-only file".to_owned(), source });
+        }
+        debug_assert!((current.synced_size..=current.size).contains(&size), "noted in order");
+        current.synced_size = size;
+        current.released.advance(&mut current.file, size);
+        Ok(())
     }
 
     /// Whether appends are accepted, or were before one failed.

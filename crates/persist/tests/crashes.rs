@@ -48,9 +48,11 @@ impl Run {
             let number = self.issued_count;
             self.issued_count += 1;
             self.unsynced.push(number);
-            if self.files.append(&record(number)).is_err() {
+            let record = record(number);
+            let (first, second) = record.split_at(record.len() / 2);
+            if self.files.append_pieces(&[first, second]).is_err() {
                 match self.files.undo_append() {
-                    Ok(()) => self.files.append(&record(number))?,
+                    Ok(()) => self.files.append(&record)?,
                     Err(_) => self.repair(1)?,
                 }
             }

@@ -4,7 +4,8 @@
 //! synced data. A seed selects what survives of the rest: any subset of the changes of names, in their order; of each
 //! file any subset of its unsynced writes, cut anywhere, with zeros in the gaps.
 //!
-//! A failing `append` writes a part. A failing `sync` of a file excludes the unsynced bytes from later syncs. The other
+//! A failing `append` writes a part. A failing `sync` of a file excludes the unsynced bytes from later syncs, and the next
+//! sync by each other handle of that file fails, too, as on Linux. The other
 //! operations do nothing, or take effect and report an error nevertheless, as the seed decides.
 
 use super::{Disk, DiskFile};
@@ -40,6 +41,8 @@ pub struct CrashingDisk {
 pub struct CrashingFile {
     disk: CrashingDisk,
     file: usize,
+    /// The failed syncs of the file that this handle has reported, or that were before it.
+    reported_failure_count: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -73,6 +76,7 @@ struct Contents {
     durable: Vec<u8>,
     /// Since the last sync.
     changes: Vec<Change>,
+    failed_sync_count: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -126,6 +130,11 @@ impl CrashingDisk {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(&self, file: usize, state: &State) -> CrashingFile {
+        let reported_failure_count = state.files[file].failed_sync_count;
+        CrashingFile { disk: self.clone(), file, reported_failure_count }
     }
 
     /// Counts and performs an operation on names.
@@ -215,26 +224,30 @@ impl Disk for CrashingDisk {
     type File = CrashingFile;
 
     fn open(&self, path: &Path) -> io::Result<CrashingFile> {
-        match self.lock().names.get(path) {
-            Some(Node::File(file)) => Ok(CrashingFile { disk: self.clone(), file: *file }),
+        let state = self.lock();
+        match state.names.get(path) {
+            Some(Node::File(file)) => Ok(self.handle(*file, &state)),
             _ => Err(not_found()),
         }
     }
 
     fn create(&self, path: &Path) -> io::Result<CrashingFile> {
-        let existing = self.lock().names.get(path).copied();
+        let state = self.lock();
+        let existing = state.names.get(path).copied();
         if let Some(Node::File(file)) = existing {
-            let mut file = CrashingFile { disk: self.clone(), file };
+            let mut file = self.handle(file, &state);
+            drop(state);
             file.truncate(0)?;
             return Ok(file);
         }
+        drop(state);
         let file = {
             let mut state = self.lock();
             state.files.push(Contents::default());
             state.files.len() - 1
         };
         self.change_name(NameChange::Add(path.to_owned(), Node::File(file)))?;
-        Ok(CrashingFile { disk: self.clone(), file })
+        Ok(CrashingFile { disk: self.clone(), file, reported_failure_count: 0 })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -303,6 +316,11 @@ impl DiskFile for CrashingFile {
             // The pages count as clean from now on, and may never reach the disk: unsynced writes are lost to the
             // durable contents, though they can still be read.
             contents.changes.clear();
+            contents.failed_sync_count += 1;
+        }
+        // Each handle that was open at a failure reports it once.
+        let failed_sync_count = contents.failed_sync_count;
+        if std::mem::replace(&mut self.reported_failure_count, failed_sync_count) < failed_sync_count {
             return Err(failure());
         }
         for change in std::mem::take(&mut contents.changes) {

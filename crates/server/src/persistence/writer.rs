@@ -21,6 +21,7 @@
 //! Start reading at [`Writer::turn`]; rewriting is in `writer/rewriting.rs`.
 
 mod grouping;
+mod overlapping;
 mod requests;
 mod rewriting;
 #[cfg(test)]
@@ -41,6 +42,7 @@ use sync::write_log::LogReader;
 use crate::shared::Shared;
 use crate::shared::persistence::{Figures, Order, sync_event};
 use grouping::Grouping;
+use overlapping::SyncThreads;
 use rewriting::Rewriting;
 
 /// The largest write, in bytes, except with `always`. After each write the log has room again.
@@ -67,6 +69,7 @@ pub struct Writer<D: Disk> {
     reader: Option<LogReader>,
     rewriting: Rewriting,
     grouping: Grouping,
+    sync_threads: SyncThreads<D::File>,
     config: Arc<Config>,
     generation: u64,
     /// The start of the last sync with `everysec`.
@@ -128,6 +131,7 @@ where
             files,
             rewriting,
             grouping: Grouping::default(),
+            sync_threads: SyncThreads::new(),
             reader,
             config: shared.config.load_full(),
             generation,
@@ -215,40 +219,19 @@ where
         !self.is_stopping
     }
 
-    /// Writes bytes that the log has now. Returns their number.
+    /// Writes bytes that the log has now, and synchronises them with `always`. Returns their number.
     fn write(&mut self) -> Result<usize, Failed> {
-        let policy = self.policy();
-        let is_always = policy == Appendfsync::Always;
-        if is_always {
-            self.gather();
+        let is_always = self.policy() == Appendfsync::Always;
+        if is_always
+            && self.overlaps()
+            && let Some(size) = self.write_overlapping()?
+        {
+            return Ok(size);
         }
-        if self.config.aof_timestamp_enabled && self.is_between_records {
-            self.annotate()?;
-        }
-        let Some(reader) = &mut self.reader else { return Ok(0) };
-        // The cut is loaded afterwards, so a cut within the readable bytes is seen.
-        let end = reader.complete_end();
-        let limit = self.shared.persistence.append_only.cut().unwrap_or(end).min(end);
-        let chunk = reader.bytes(limit);
-        if !chunk.is_empty() {
-            self.shared.persistence.append_only.figures.delay_write();
-        }
-        let mut room = if is_always { usize::MAX } else { WRITE_SIZE_MAX };
-        let mut size = 0;
-        let (started, whole_size) = (Ticks::now(), chunk.len());
-        for piece in chunk.pieces {
-            let part = &piece[..piece.len().min(room)];
-            if !part.is_empty() {
-                self.files.append(part).map_err(Failed::Write)?;
-                room -= part.len();
-                size += part.len();
-            }
-        }
-        self.is_between_records = size == whole_size;
+        let size = self.append_changes(if is_always { usize::MAX } else { WRITE_SIZE_MAX })?;
         if size == 0 {
             return Ok(0);
         }
-        self.note_latency(started, "aof-write");
         if is_always {
             let before_sync = Ticks::now();
             self.sync_now(sync_event(Appendfsync::Always))?;
@@ -262,6 +245,32 @@ where
         if self.config.appendfsync == Appendfsync::Always {
             self.note_durable();
         }
+        Ok(size)
+    }
+
+    /// Appends bytes that the log has now to the file, at most `size_max`. Returns their number. The reader stays.
+    fn append_changes(&mut self, size_max: usize) -> Result<usize, Failed> {
+        if self.config.aof_timestamp_enabled && self.is_between_records {
+            self.annotate()?;
+        }
+        let Some(reader) = &mut self.reader else { return Ok(0) };
+        // The cut is loaded afterwards, so a cut within the readable bytes is seen.
+        let end = reader.complete_end();
+        let limit = self.shared.persistence.append_only.cut().unwrap_or(end).min(end);
+        let chunk = reader.bytes(limit);
+        if chunk.is_empty() {
+            return Ok(0);
+        }
+        self.shared.persistence.append_only.figures.delay_write();
+        let [first, second] = chunk.pieces;
+        let first = &first[..first.len().min(size_max)];
+        let second = &second[..second.len().min(size_max - first.len())];
+        let size = first.len() + second.len();
+        let is_whole = size == chunk.len();
+        let started = Ticks::now();
+        self.files.append_pieces(&[first, second]).map_err(Failed::Write)?;
+        self.is_between_records = is_whole;
+        self.note_latency(started, "aof-write");
         Ok(size)
     }
 

@@ -219,6 +219,46 @@ fn durable_records_survive_crashes_and_failures() {
     }
 }
 
+/// Appends two records whose syncs are in progress at the same time. `fails`: the one that ends first fails.
+fn check_overlap(fails: bool) {
+    let disk = SlowDisk { disk: CrashingDisk::new(11, Failing::Nothing), gate: Arc::default() };
+    let shared = shared_with(Appendfsync::Always);
+    let files = new_files(&disk);
+    disk.gate.set_closed(true);
+    let mut rig = Rig::start(shared, files);
+    let waiting = || disk.gate.waiting.load(Ordering::Relaxed);
+    let first = rig.append(0);
+    await_that(|| waiting() == 1);
+    let second = rig.append(1);
+    await_that(|| waiting() == 2);
+    assert!(shared.persistence.durable.end() < first);
+    if fails {
+        disk.disk.set_failing(Failing::Only(disk.disk.operation_count()));
+    }
+    disk.gate.set_closed(false);
+    await_that(|| {
+        let durable = shared.persistence.durable.end();
+        let found = recovered(&disk.disk);
+        assert!(durable < first || found.starts_with(&record(0)), "{}", found.escape_ascii());
+        assert!(durable < second || found == [record(0), record(1)].concat(), "{}", found.escape_ascii());
+        durable >= second
+    });
+    rig.stop();
+    assert_eq!(recovered(&disk.disk), [record(0), record(1)].concat());
+    assert_eq!(shared.persistence.append_only.failure(), None);
+    assert!(!shared.persistence.append_only.figures.syncing.is_under_way());
+}
+
+#[test]
+fn a_sync_begins_while_another_one_is_in_progress() {
+    check_overlap(false);
+}
+
+#[test]
+fn a_failed_sync_loses_nothing_of_the_overlapping_one() {
+    check_overlap(true);
+}
+
 #[test]
 fn writes_are_refused_while_the_disk_fails_without_loss() {
     let disk = CrashingDisk::new(3, Failing::Nothing);
