@@ -449,7 +449,7 @@ impl Executor {
                     }
                     if !self.latching.wait_for(busy, mode, connection.token.0, &mut connection.tries) {
                         self.statistics.parked.add(1);
-                        connection.parked = Some(ParkedCommand { kept: self.latching.keep(), busy });
+                        connection.parked = Some(ParkedCommand { held: self.latching.keep(), busy });
                         return Step::NotExecuted;
                     }
                 }

@@ -393,14 +393,14 @@ impl Worker {
         }
         let Some(parked) = connection.parked.take() else { return };
         let latching = &mut self.executor.latching;
-        latching.restore(parked.kept);
+        latching.restore(parked.held);
         if latching.claim(parked.busy, token.0) {
             self.run_query(token);
             // A connection that is being closed runs no further request.
             self.executor.latching.release();
         } else {
             connection.parked =
-                Some(crate::connection::ParkedCommand { kept: latching.keep(), busy: parked.busy });
+                Some(crate::connection::ParkedCommand { held: latching.keep(), busy: parked.busy });
         }
     }
 

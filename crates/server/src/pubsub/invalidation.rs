@@ -278,18 +278,18 @@ mod tests {
         // NOLOOP: the other client's last change counts.
         let (mut session, mut out) = (session(Protocol::Resp3), Vec::new());
         session.flags.insert(SessionFlags::TRACKING_NOLOOP);
-        broadcast.give(&hub, &mut session, &mut out);
+        broadcast.write_to(&hub, &mut session, &mut out);
         assert_eq!(out, b">2\r\n$10\r\ninvalidate\r\n*1\r\n$2\r\nab\r\n");
     }
 
     #[test]
     fn resp2_clients_are_notified_only_by_redirection() {
         let (mut session, mut out) = (session(Protocol::Resp2), Vec::new());
-        write(&session, &mut out, Some(b"_"), false);
-        write(&session, &mut out, Some(b"_"), true);
+        write_keys(&session, &mut out, Some(b"_"), false);
+        write_keys(&session, &mut out, Some(b"_"), true);
         assert!(out.is_empty());
         session.flags.insert(SessionFlags::LISTENING);
-        write(&session, &mut out, None, true);
+        write_keys(&session, &mut out, None, true);
         assert_eq!(out, b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n$-1\r\n");
     }
 

@@ -38,7 +38,7 @@ impl Worker {
         }
         if let Some(invalidation) = self.host.subscriptions.receive_invalidation(invalidation, is_here) {
             let hub = self.shared.hub;
-            self.write_to(to, |session, out| invalidation.give(hub, session, out));
+            self.write_to(to, |session, out| invalidation.write_to(hub, session, out));
         }
     }
 
@@ -55,7 +55,7 @@ impl Worker {
         for token in self.host.subscriptions.broadcast_receivers(number, broadcast) {
             self.write_to(token, |session, out| {
                 if session.delivered_seq < number {
-                    broadcast.give(hub, session, out);
+                    broadcast.write_to(hub, session, out);
                 }
             });
         }
