@@ -1,4 +1,4 @@
-//! The subscriptions as all workers visit them: for each name the workers with subscribers, and how many each has.
+//! The subscriptions as all workers see them: for each name the workers with subscribers, and how many each has.
 //!
 //! Owns these numbers and no state of a connection. Touches other workers by mail only.
 //! Invariants:

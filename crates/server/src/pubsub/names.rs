@@ -1,6 +1,6 @@
 //! The names of a kind with their audiences: read without a lock, changed under one.
 //!
-//! Published data is never changed, but replaced. A reader may therefore visit an earlier version; the stamp of
+//! Published data is never changed, but replaced. A reader may therefore see an earlier version; the stamp of
 //! an audience identifies it.
 //! Invariants:
 //! 1. A name is in its table exactly as long as it has subscribers.

@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use os::clock::Uptime;
 use sync::Mutex;
 
-/// The most connections that are cached. Another one replaces one of them.
+/// Maximum number of cached connections. A further one replaces the oldest.
 const SOCKET_COUNT_MAX: usize = 64;
 
 /// How long a connection is cached without use, in milliseconds.
