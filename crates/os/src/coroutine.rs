@@ -39,7 +39,7 @@ impl<In, Out> Clone for Pauser<In, Out> {
 }
 
 impl<In: 'static, Out: 'static> Coroutine<In, Out> {
-    /// A coroutine with a stack of this size. `body` begins when it is first resumed.
+    /// Creates a coroutine with a stack of `stack_size` bytes. `body` begins when it is first resumed.
     ///
     /// # Errors
     /// There is no memory for the stack.
@@ -56,7 +56,7 @@ impl<In: 'static, Out: 'static> Coroutine<In, Out> {
         Ok(Self { inner: ManuallyDrop::new(inner), number })
     }
 
-    /// Continues it until it pauses. `None`: it has ended.
+    /// Continues the coroutine until it pauses; `None` if its body returns.
     ///
     /// # Panics
     /// If it has ended before, or its code panics.
@@ -81,7 +81,7 @@ impl<In: 'static, Out: 'static> Drop for Coroutine<In, Out> {
 }
 
 impl<In, Out> Pauser<In, Out> {
-    /// Pauses the coroutine, and returns what it is continued with.
+    /// Pauses the coroutine, and returns the input of the next [`Coroutine::resume`].
     ///
     /// # Panics
     /// If the calling code does not run on the coroutine's stack.

@@ -9,8 +9,8 @@
 //!
 //! | state | to | by |
 //! |---|---|---|
-//! | `CALM` | `NOTED` | the first fault's handler |
-//! | `CALM`, `NOTED` | `REPORTED` | [`done`] |
+//! | `NO_FAULT` | `RECORDED` | the first fault's handler |
+//! | `NO_FAULT`, `RECORDED` | `REPORTED` | [`done`] |
 //!
 //! Invariants: only the first fault is recorded. A capture is written by the thread that claimed it, and read
 //! after its `is_done` was seen.
@@ -30,7 +30,7 @@ use crate::mapping::Mapping;
 /// Fatal signals that produce a report.
 const FATAL: [libc::c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
 /// The signal that requests a thread's stack.
-const ASK: libc::c_int = libc::SIGUSR2;
+const CAPTURE_SIGNAL: libc::c_int = libc::SIGUSR2;
 
 /// Maximum number of return addresses per thread.
 const FRAME_COUNT_MAX: usize = 64;
@@ -40,15 +40,15 @@ const THREAD_COUNT_MAX: usize = base::limits::THREAD_COUNT_MAX + 8;
 const STACK_SIZE: usize = 256 << 10;
 /// Timeout for a fault's report, and for threads to report their stacks.
 const REPORT_TIME: Duration = Duration::from_secs(60);
-const ASK_TIME: Duration = Duration::from_millis(500);
+const CAPTURE_TIME: Duration = Duration::from_millis(500);
 
-const CALM: u32 = 0;
-const NOTED: u32 = 1;
+const NO_FAULT: u32 = 0;
+const RECORDED: u32 = 1;
 const REPORTED: u32 = 2;
 
-static STATE: AtomicU32 = AtomicU32::new(CALM);
+static STATE: AtomicU32 = AtomicU32::new(NO_FAULT);
 static WAKE: AtomicI32 = AtomicI32::new(-1);
-static NOTE: Note = Note {
+static RECORD: FaultRecord = FaultRecord {
     signal: AtomicI32::new(0),
     code: AtomicI32::new(0),
     address: AtomicUsize::new(0),
@@ -59,7 +59,7 @@ static NOTE: Note = Note {
 static CAPTURES: [Capture; THREAD_COUNT_MAX] = [const { Capture::new() }; THREAD_COUNT_MAX];
 
 /// The signal information of the first fault.
-struct Note {
+struct FaultRecord {
     signal: AtomicI32,
     code: AtomicI32,
     address: AtomicUsize,
@@ -126,13 +126,13 @@ impl Capture {
         // SAFETY: (1) this thread is the only writer, and there are no readers before `is_done`.
         let frames = unsafe { &mut *self.frames.get() };
         let mut count = 0;
-        let note = |frame: &backtrace::Frame| {
+        let record_frame = |frame: &backtrace::Frame| {
             frames[count] = frame.ip() as usize;
             count += 1;
             count < FRAME_COUNT_MAX
         };
         // SAFETY: it must not run concurrently with symbolication, whose state it does not touch.
-        unsafe { backtrace::trace_unsynchronized(note) };
+        unsafe { backtrace::trace_unsynchronized(record_frame) };
         self.frame_count.store(count, Ordering::Relaxed);
         // Pairs with `read`.
         self.is_done.store(true, Ordering::Release);
@@ -179,7 +179,7 @@ pub fn install() -> io::Result<()> {
         unsafe { handle(signal, on_fault, libc::SA_ONSTACK | libc::SA_NODEFER) }?;
     }
     // SAFETY: (1) as above.
-    unsafe { handle(ASK, on_capture_signal, libc::SA_ONSTACK | libc::SA_RESTART) }
+    unsafe { handle(CAPTURE_SIGNAL, on_capture_signal, libc::SA_ONSTACK | libc::SA_RESTART) }
 }
 
 static READER: AtomicI32 = AtomicI32::new(-1);
@@ -245,7 +245,7 @@ pub fn wait() -> Fault {
     let mut reader = unsafe { File::from_raw_fd(fd) };
     loop {
         let received = reader.read(&mut [0]);
-        if received.is_ok_and(|size| size == 1) && STATE.load(Ordering::Acquire) == NOTED {
+        if received.is_ok_and(|size| size == 1) && STATE.load(Ordering::Acquire) == RECORDED {
             return fault();
         }
     }
@@ -254,11 +254,11 @@ pub fn wait() -> Fault {
 fn fault() -> Fault {
     let load = |number: &AtomicI32| number.load(Ordering::Relaxed);
     Fault {
-        signal: load(&NOTE.signal),
-        code: load(&NOTE.code),
-        address: NOTE.address.load(Ordering::Relaxed),
-        instruction: NOTE.instruction.load(Ordering::Relaxed),
-        sender: load(&NOTE.sender),
+        signal: load(&RECORD.signal),
+        code: load(&RECORD.code),
+        address: RECORD.address.load(Ordering::Relaxed),
+        instruction: RECORD.instruction.load(Ordering::Relaxed),
+        sender: load(&RECORD.sender),
         // SAFETY: (1) the first capture is never released.
         stack: unsafe { CAPTURES[0].read() }.unwrap_or(Stack { thread: 0, frames: Vec::new() }),
     }
@@ -270,21 +270,21 @@ pub fn done() {
 }
 
 /// Whether a thread is in [`stacks`].
-static IS_ASKING: AtomicBool = AtomicBool::new(false);
+static IS_CAPTURING: AtomicBool = AtomicBool::new(false);
 
 /// Stacks of the process's other threads that report in time. Empty if another thread's request does not end.
 pub fn stacks() -> Vec<Stack> {
     let started = Instant::now();
     // Not a mutex: the requesting thread may have been stopped by a fault.
-    while IS_ASKING.swap(true, Ordering::Acquire) {
-        if started.elapsed() > 2 * ASK_TIME {
+    while IS_CAPTURING.swap(true, Ordering::Acquire) {
+        if started.elapsed() > 2 * CAPTURE_TIME {
             return Vec::new();
         }
         std::thread::sleep(Duration::from_millis(1));
     }
     let stacks = capture_stacks();
     // Pairs with the swap above.
-    IS_ASKING.store(false, Ordering::Release);
+    IS_CAPTURING.store(false, Ordering::Release);
     stacks
 }
 
@@ -305,11 +305,11 @@ fn capture_stacks() -> Vec<Stack> {
     CAPTURES[1..].iter().for_each(|capture| unsafe { capture.set_free() });
     for thread in &threads {
         // SAFETY: takes no pointers; the call fails without effect if the thread has ended.
-        unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), *thread, ASK) };
+        unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), *thread, CAPTURE_SIGNAL) };
     }
     let started = Instant::now();
     let done = || CAPTURES[1..].iter().filter(|capture| capture.is_done.load(Ordering::Acquire));
-    while started.elapsed() < ASK_TIME && done().count() < threads.len() {
+    while started.elapsed() < CAPTURE_TIME && done().count() < threads.len() {
         std::thread::sleep(Duration::from_millis(1));
     }
     // SAFETY: (1) only this thread releases those captures.
@@ -352,19 +352,19 @@ pub fn provoke() -> ! {
 }
 
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    if STATE.compare_exchange(CALM, NOTED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-        NOTE.signal.store(signal, Ordering::Relaxed);
+    if STATE.compare_exchange(NO_FAULT, RECORDED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        RECORD.signal.store(signal, Ordering::Relaxed);
         // SAFETY: the kernel passes the handler a complete structure.
         let info = unsafe { &*info };
-        NOTE.code.store(info.si_code, Ordering::Relaxed);
+        RECORD.code.store(info.si_code, Ordering::Relaxed);
         if info.si_code > 0 {
             // SAFETY: this member is valid for a fault signal sent by the kernel.
-            NOTE.address.store(unsafe { info.si_addr() } as usize, Ordering::Relaxed);
+            RECORD.address.store(unsafe { info.si_addr() } as usize, Ordering::Relaxed);
         } else {
             // SAFETY: this member is valid for a signal sent by a process.
-            NOTE.sender.store(unsafe { info.si_pid() }, Ordering::Relaxed);
+            RECORD.sender.store(unsafe { info.si_pid() }, Ordering::Relaxed);
         }
-        NOTE.instruction.store(instruction(context), Ordering::Relaxed);
+        RECORD.instruction.store(instruction(context), Ordering::Relaxed);
         // SAFETY: (1) only the first fault's handler reaches this, once.
         unsafe { CAPTURES[0].fill() };
     }
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn stacks_of_other_threads_are_captured() {
         // SAFETY: (1) the handler does only what the file's header says.
-        unsafe { handle(ASK, on_capture_signal, libc::SA_ONSTACK | libc::SA_RESTART) }.unwrap();
+        unsafe { handle(CAPTURE_SIGNAL, on_capture_signal, libc::SA_ONSTACK | libc::SA_RESTART) }.unwrap();
         let (release, released) = std::sync::mpsc::channel::<()>();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || {

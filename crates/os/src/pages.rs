@@ -63,7 +63,7 @@ pub fn purge_free_memory() {
 }
 
 /// Disables transparent huge pages for this process.
-pub fn refuse_huge_pages() -> io::Result<()> {
+pub fn disable_huge_pages() -> io::Result<()> {
     let none: libc::c_ulong = 0;
     // SAFETY: takes no pointers.
     check(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1 as libc::c_ulong, none, none, none) }).map(drop)
@@ -71,7 +71,7 @@ pub fn refuse_huge_pages() -> io::Result<()> {
 
 /// Disables transparent huge pages for this process, except where requested ([`populate_huge_pages`]). Fails on
 /// kernels before 6.18.
-pub fn refuse_unasked_huge_pages() -> io::Result<()> {
+pub fn disable_unrequested_huge_pages() -> io::Result<()> {
     const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
     let none: libc::c_ulong = 0;
     // SAFETY: takes no pointers.

@@ -72,13 +72,13 @@ pub fn set_title(title: &str) -> io::Result<()> {
         _ => end,
     };
     let room = end - start;
-    let kept = title.len().min(room - 1);
+    let size = title.len().min(room - 1);
     let area: *mut u8 = std::ptr::with_exposed_provenance_mut(start);
     let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the kernel put the arguments and the environment there, writable; only this function writes
     // there, one thread at a time.
     unsafe { area.write_bytes(0, room) };
-    // SAFETY: `kept` bytes fit, and the title does not overlap.
-    unsafe { area.copy_from_nonoverlapping(title.as_ptr(), kept) };
+    // SAFETY: `size` bytes fit, and the title does not overlap.
+    unsafe { area.copy_from_nonoverlapping(title.as_ptr(), size) };
     Ok(())
 }

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
-/// A listener's rest: its back-off after a failed accept, unless a connection closes earlier.
-pub(crate) const REST: Duration = Duration::from_millis(100);
+/// A listener's back-off after a failed accept, unless a connection closes earlier.
+pub(crate) const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// Whether the error concerns one connection only: a peer that disconnected in the queue, or a network error
 /// that accept(2) says to treat alike.

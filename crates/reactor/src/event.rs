@@ -31,7 +31,7 @@ pub enum Event {
         /// The client's address.
         peer: PeerAddress,
     },
-    /// Accepting failed, typically because the process is out of file descriptors. The listener rests until a
+    /// Accepting failed, typically because the process is out of file descriptors. The listener backs off until a
     /// connection closes or a tenth of a second has passed, then resumes.
     AcceptError {
         /// The listener concerned.

@@ -80,14 +80,14 @@ impl Listener {
     }
 
     /// Stops listening at once, regardless of other handles of the socket; the address can be bound again.
-    pub fn hang_up(&self) {
+    pub fn shut_down(&self) {
         // Fails only if the socket is not listening, which is the desired state.
         let _ = self.0.shut_down(libc::SHUT_RDWR);
     }
 
     /// Whether the socket has stopped listening.
     #[must_use]
-    pub fn is_hung_up(&self) -> bool {
+    pub fn is_shut_down(&self) -> bool {
         !self.0.is_listening()
     }
 

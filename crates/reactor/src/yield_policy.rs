@@ -7,7 +7,7 @@
 //!
 //! With a CPU of its own, yielding wastes a system call or two. Beside a compute-bound thread it costs a whole
 //! time slice. So after each attempt in which no other thread ran, more waits follow without one. If most
-//! attempts take long, yielding rests for many times their length.
+//! attempts take long, yielding is suspended for many times their length.
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ const SKIP_MAX: u32 = 15;
 /// once.
 const LONG_NS: u64 = 2_000_000;
 
-/// Excess of long attempts over short ones, in which others ran, that starts a rest.
-const DEBT_MAX: u32 = 8;
+/// Excess of long attempts over short ones, in which others ran, that suspends yielding.
+const LONG_EXCESS_MAX: u32 = 8;
 
-/// Length of the first rest as a multiple of the last attempt; each later rest doubles the factor.
-const REST_FACTOR: u64 = 64;
+/// Length of the first suspension as a multiple of the last attempt; each later one doubles the factor.
+const SUSPENSION_FACTOR: u64 = 64;
 
 /// Maximum number of doublings.
 const DOUBLING_MAX: u32 = 6;
@@ -42,11 +42,11 @@ pub(crate) struct YieldPolicy {
     /// The initial value of `waits_left` after the last attempt; 0 if others ran.
     skip: u32,
     /// The excess of long attempts over short ones in which others ran.
-    debt: u32,
-    /// Number of rests since `debt` was last 0.
-    rest_count: u32,
-    /// The end of the last rest.
-    rest_end: Ticks,
+    long_excess: u32,
+    /// Number of suspensions since `long_excess` was last 0.
+    suspension_count: u32,
+    /// The end of the last suspension.
+    suspension_end: Ticks,
 }
 
 impl YieldPolicy {
@@ -57,7 +57,7 @@ impl YieldPolicy {
             self.waits_left -= 1;
             return false;
         }
-        self.rest_count == 0 || Ticks::now() >= self.rest_end
+        self.suspension_count == 0 || Ticks::now() >= self.suspension_end
     }
 
     /// Yields this CPU to others until they sleep or their share is used up. Returns the rest of the waiting
@@ -86,17 +86,17 @@ impl YieldPolicy {
     /// Records that others ran for `ns`. If that is often long, they are compute-bound.
     fn note_others(&mut self, ns: u64) {
         if ns < LONG_NS {
-            self.debt = self.debt.saturating_sub(1);
-            if self.debt == 0 {
-                self.rest_count = 0;
+            self.long_excess = self.long_excess.saturating_sub(1);
+            if self.long_excess == 0 {
+                self.suspension_count = 0;
             }
             return;
         }
-        self.debt += 1;
-        if self.debt == DEBT_MAX {
-            self.rest_end = Ticks::now().plus_ns((ns * REST_FACTOR) << self.rest_count);
-            self.rest_count = (self.rest_count + 1).min(DOUBLING_MAX);
-            self.debt = DEBT_MAX / 2;
+        self.long_excess += 1;
+        if self.long_excess == LONG_EXCESS_MAX {
+            self.suspension_end = Ticks::now().plus_ns((ns * SUSPENSION_FACTOR) << self.suspension_count);
+            self.suspension_count = (self.suspension_count + 1).min(DOUBLING_MAX);
+            self.long_excess = LONG_EXCESS_MAX / 2;
         }
     }
 }
@@ -138,21 +138,21 @@ mod tests {
     fn pauses_when_most_attempts_take_long() {
         let mut yield_policy = YieldPolicy::default();
         for _ in 0..100 {
-            // Long enough that the rest is still in progress, however slow this test is.
+            // Long enough that the suspension is still in progress, however slow this test is.
             yield_policy.note(1_000 * LONG_NS);
-            assert!(yield_policy.is_due(), "an equal number of short attempts cancels the debt");
+            assert!(yield_policy.is_due(), "an equal number of short attempts cancels the excess");
             yield_policy.note(LONG_NS - 1);
         }
-        let mut rests = [0; 2];
-        for rest in &mut rests {
+        let mut suspensions = [0; 2];
+        for suspension in &mut suspensions {
             let at = Ticks::now();
             while yield_policy.is_due() {
                 yield_policy.note(1_000 * LONG_NS);
             }
-            *rest = yield_policy.rest_end.ns_since(at);
+            *suspension = yield_policy.suspension_end.ns_since(at);
             assert!((0..1_000).all(|_| !yield_policy.is_due()));
-            yield_policy.rest_end = Ticks::default();
+            yield_policy.suspension_end = Ticks::default();
         }
-        assert!(rests[1] > rests[0] / 2 * 3, "the next rest is twice as long");
+        assert!(suspensions[1] > suspensions[0] / 2 * 3, "the next suspension is twice as long");
     }
 }

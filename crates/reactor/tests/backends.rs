@@ -16,8 +16,8 @@ use os::process::{UsageOf, usage};
 use reactor::{
     CloseMode, CloseReason, Event, Listener, ListenerToken, PeerAddress, ReactorOptions, ReusePort,
 };
-use support::juggling::juggle;
 use support::mixer::Mixer;
+use support::moving::move_connections;
 use support::{Backend, Fixture, PATIENCE, echo_until_closed, is_available, read_all, read_some};
 
 fn accepts_and_echoes(backend: Backend) {
@@ -396,13 +396,13 @@ fn a_detached_connection_continues_in_another_reactor(backend: Backend) {
 
 /// Two threads move connections to each other while clients use them.
 fn connections_move_under_load(backend: Backend) {
-    juggle([backend, backend], 1_000);
+    move_connections([backend, backend], 1_000);
 }
 
-fn a_storm_of_connects_is_weathered(backend: Backend) {
+fn many_concurrent_connects_are_served(backend: Backend) {
     const COUNT: usize = 2_000;
     // Beyond the backlog, the kernel drops connects and first bytes and repeats them after one second, then two, four
-    // and so on. On a machine so busy that this happens several times, the test would lose its patience.
+    // and so on. On a machine so busy that this happens several times, the test would exceed its time limit.
     let mut fixture = Fixture::with_backlog(backend, ReactorOptions::default(), COUNT as u32);
     let address = fixture.address;
     let clients = std::thread::spawn(move || {
@@ -589,7 +589,7 @@ fn buffers_and_wakers_outlive_the_reactor(backend: Backend) {
 #[test]
 fn connections_move_between_backends() {
     if is_available(Backend::Uring) {
-        juggle([Backend::Uring, Backend::Epoll], 1_000);
+        move_connections([Backend::Uring, Backend::Epoll], 1_000);
     }
 }
 
@@ -726,7 +726,7 @@ on_each_backend! {
     late_bytes_reach_no_successor,
     a_detached_connection_continues_in_another_reactor,
     connections_move_under_load,
-    a_storm_of_connects_is_weathered,
+    many_concurrent_connects_are_served,
     unix_sockets_work_alike,
     another_thread_wakes_the_reactor,
     a_wait_ends_at_its_timeout,

@@ -102,9 +102,9 @@ impl Token {
 /// A line of the log that is to be written before the reply to the request that has logged it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logged {
-    /// Its number.
+    /// The number of the line.
     pub line: u64,
-    /// Until when the reply waits, once it does.
+    /// When the reply is sent even if the line is not written; `None`: the reply does not wait yet.
     pub until: Option<Uptime>,
 }
 
@@ -141,8 +141,8 @@ pub struct Connection {
     pub pending: usize,
     /// The latch it waits for.
     pub parked: Option<ParkedCommand>,
-    /// The latches that its request keeps while it waits for something else than a latch.
-    pub kept_latches: Option<HeldLatches<'static>>,
+    /// The latches that its request keeps while it waits for something other than a latch.
+    pub held_latches: Option<HeldLatches<'static>>,
     /// The progress of the current request in latching several slots.
     pub tries: Tries,
     /// Its entry in the queues of its awaited keys; in no queue if it waits for something else.
@@ -157,7 +157,7 @@ pub struct Connection {
     pub parts_ns: u64,
     /// Whether the waiting request is not to be answered (`CLIENT REPLY`).
     pub is_muted: bool,
-    /// Whether the current request only reads, but is to wait, which needs latches for writing.
+    /// Whether the current request only reads but must wait for its keys, which requires latches for writing.
     pub latches_for_writing: bool,
     /// Messages that arrived during its transaction, while one of its scripts is paused.
     pub late_messages: Vec<u8>,
@@ -173,7 +173,7 @@ pub struct Connection {
     pub subscribed_since: u64,
     /// A congested worker to which its requests have sent mail: requests that may send more wait for the end of
     /// the congestion.
-    pub overran: Option<usize>,
+    pub congested_target: Option<usize>,
     /// The other workers' turns that its command waits for.
     pub turns: Turns,
     /// Whether the peer will send no more.
@@ -184,8 +184,8 @@ pub struct Connection {
     pub moving_to: Option<usize>,
     /// Whether receiving is paused because too much input is waiting.
     pub receive_paused: bool,
-    /// Its memory when it began to be closed at once, in bytes.
-    pub leaving: u64,
+    /// Its memory charge when it began to be closed at once, in bytes; part of `closing_bytes` until it is removed.
+    pub closing_charge: u64,
     /// Whether complete requests remain. They wait for their turn (then the connection is among the
     /// worker's ready ones), or for output to be sent.
     pub has_more: bool,
@@ -204,8 +204,8 @@ pub struct Turns {
 
 /// A command that waits for a latch: it is the first request in `query`.
 pub struct ParkedCommand {
-    /// Latches of lower slots.
-    pub kept: HeldLatches<'static>,
+    /// The latches of lower slots.
+    pub held: HeldLatches<'static>,
     /// The slot it waits for.
     pub busy: Busy,
 }
@@ -243,7 +243,7 @@ impl Connection {
             reply_buffer: ReplyBufferSize::new(now),
             pending: 0,
             parked: None,
-            kept_latches: None,
+            held_latches: None,
             tries: Tries::default(),
             waiter: None,
             end_requested: None,
@@ -258,7 +258,7 @@ impl Connection {
             soft_limit_since: None,
             recent_commands: 0,
             subscribed_since: 0,
-            overran: None,
+            congested_target: None,
             awaits_disk: false,
             logged: None,
             turns: Turns::default(),
@@ -266,7 +266,7 @@ impl Connection {
             closing: false,
             moving_to: None,
             receive_paused: false,
-            leaving: 0,
+            closing_charge: 0,
             has_more: false,
         }
     }
@@ -416,7 +416,7 @@ impl Connection {
     /// Updates its charged memory. Returns by how much it has grown, wrapping.
     #[must_use]
     pub fn weigh(&self) -> u64 {
-        // A connection that is being closed does not count: others must not be evicted for it.
+        // A connection that is being closed does not count: other connections must not be evicted for it.
         if self.closing {
             self.release().wrapping_neg()
         } else {

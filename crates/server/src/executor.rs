@@ -77,12 +77,12 @@ pub struct Executor {
     budget: MemoryBudget,
     planner: Planner,
     /// When the requests of the current connection began to run.
-    stretch_began: Option<Ticks>,
+    slice_began: Option<Ticks>,
     /// The slots of a request with several keys. Memory that is reused.
     slots: Vec<Slot>,
     effects: Effects,
     serve_context: ServeContext,
-    /// The sessions of transactions whose scripts are paused and whose connections are gone.
+    /// The sessions of transactions whose scripts are paused and whose connections are closed.
     orphans: Vec<Session>,
 }
 
@@ -112,18 +112,18 @@ pub enum Processed {
 /// Output after which a connection's replies are sent before more of its requests are run, in bytes.
 const OUTPUT_YIELD_SIZE: usize = 1 << 20;
 
-/// Longer input is not planned ahead: it is long enough to overlap its own prefetches.
-const FORESEEN_SIZE_MAX: usize = 16 << 10;
+/// Longer input is not planned ahead, in bytes: it is long enough to overlap its own prefetches.
+const PLANNED_AHEAD_SIZE_MAX: usize = 16 << 10;
 
 /// Time after which a connection yields to the others, in nanoseconds: some thousand brief commands. One
 /// command, or one batch of plain requests, may exceed it.
-const STRETCH_NS_MAX: u64 = 500_000;
+const SLICE_NS_MAX: u64 = 500_000;
 
 /// The outcome of one request.
 enum Step {
     Done,
-    /// Not executed: it waits, and is the first of the remaining requests.
-    Again,
+    /// It waits, and is the first of the remaining requests.
+    NotExecuted,
     /// Executed, but the requests after it must wait.
     Stop,
     /// Executed in part: it continues in the next turn, and is the first of the remaining requests.
@@ -155,19 +155,19 @@ impl Executor {
             settings: Settings::new(shared, false),
             budget: MemoryBudget::default(),
             planner: Planner::new(shared),
-            stretch_began: None,
+            slice_began: None,
             slots: Vec::new(),
             effects: Effects::default(),
             serve_context: ServeContext::new(),
             orphans: Vec::new(),
         };
         executor.effects.shared_replies.accept(true);
-        executor.take_config_over();
+        executor.apply_config();
         executor
     }
 
     /// Switches to the configuration in force.
-    pub fn take_config_over(&mut self) {
+    pub fn apply_config(&mut self) {
         self.settings = Settings::new(self.shared, self.is_replay);
         self.budget.revoke_grant();
         let config = &self.settings.config;
@@ -189,7 +189,7 @@ impl Executor {
     #[inline]
     pub fn follow_config(&mut self) {
         if self.shared.config.generation() != self.settings.generation {
-            self.take_config_over();
+            self.apply_config();
         }
     }
 
@@ -206,7 +206,7 @@ impl Executor {
         self.subscriptions.set_current_client(connection.token);
         self.latching.events.client = connection.session.id;
         let mut done = 0;
-        self.stretch_began = None;
+        self.slice_began = None;
         loop {
             let (parsed, ended) = self.process_batch(connection, &bytes[done..], planned.take(), host);
             done += parsed;
@@ -217,7 +217,7 @@ impl Executor {
             if let Some(ended) = ended {
                 return (done, ended);
             }
-            if connection.output_size() > OUTPUT_YIELD_SIZE || self.is_stretch_over(Ticks::now()) {
+            if connection.output_size() > OUTPUT_YIELD_SIZE || self.is_slice_over(Ticks::now()) {
                 return (done, Processed::Yielded);
             }
         }
@@ -225,8 +225,8 @@ impl Executor {
 
     /// Whether the current connection has used up its time.
     #[inline]
-    fn is_stretch_over(&self, now: Ticks) -> bool {
-        self.stretch_began.is_some_and(|began| now.ns_since(began) > STRETCH_NS_MAX)
+    fn is_slice_over(&self, now: Ticks) -> bool {
+        self.slice_began.is_some_and(|began| now.ns_since(began) > SLICE_NS_MAX)
     }
 
     /// Processes one batch. Returns the bytes processed, and how processing ended, if it did.
@@ -239,7 +239,7 @@ impl Executor {
     ) -> (usize, Option<Processed>) {
         let limits = self.limits_of(connection);
         let planned = planned.filter(|planned| planned.limits == limits);
-        let is_foreseen = planned.is_some();
+        let is_planned_ahead = planned.is_some();
         let planned = match planned {
             Some(mut planned) => {
                 std::mem::swap(&mut connection.parser, &mut planned.parser);
@@ -256,11 +256,11 @@ impl Executor {
         connection.recent_commands += planned.batch.len() as u64;
         self.statistics.current_client.set(connection.session.id);
         let result = self.run_batch(connection, &planned, bytes, host);
-        if !is_foreseen {
+        if !is_planned_ahead {
             self.planner.pipeline.clear();
             self.planner.swap_pipelines();
         }
-        self.planner.keep_for_later(planned);
+        self.planner.recycle(planned);
         self.slots.clear();
         self.slots.shrink_to(plan::KEPT_COUNT_MAX);
         result
@@ -270,14 +270,14 @@ impl Executor {
     /// continues with the plan. Other input may be executed first.
     #[must_use]
     pub fn plan_ahead(&mut self, connection: &Connection, bytes: &[u8]) -> Option<Box<Planned>> {
-        if bytes.len() > FORESEEN_SIZE_MAX || !connection.query.is_empty() || connection.is_waiting() {
+        if bytes.len() > PLANNED_AHEAD_SIZE_MAX || !connection.query.is_empty() || connection.is_waiting() {
             return None;
         }
         Some(self.planner.plan_ahead(bytes, self.limits_of(connection), connection.session.db))
     }
 
     /// To be called when all input planned in this turn is executed.
-    pub fn end_foresight(&mut self) {
+    pub fn end_plan_ahead(&mut self) {
         self.planner.pipeline.clear();
     }
 
@@ -298,7 +298,7 @@ impl Executor {
     ) -> (usize, Option<Processed>) {
         let Planned { batch, plans, parsed, .. } = planned;
         let mut started = Ticks::now();
-        self.stretch_began.get_or_insert(started);
+        self.slice_began.get_or_insert(started);
         let mut place = Place::default();
         loop {
             if let Some(plan) = plans.get(place.plan)
@@ -311,7 +311,7 @@ impl Executor {
             }
             let Some(plan) = plans.get(place.plan) else { break };
             let range = plan.requests.range_of(place.nth);
-            let is_enough = connection.output_size() > OUTPUT_YIELD_SIZE || self.is_stretch_over(started);
+            let is_enough = connection.output_size() > OUTPUT_YIELD_SIZE || self.is_slice_over(started);
             if is_enough && place != Place::default() {
                 connection.parser = Parser::new();
                 return (range.start, Some(Processed::Yielded));
@@ -328,7 +328,7 @@ impl Executor {
             }
             match self.execute(connection, planned, bytes, place, &mut started, host) {
                 Step::Done => {}
-                Step::Again | Step::ForWriting | Step::OtherLatches => {
+                Step::NotExecuted | Step::ForWriting | Step::OtherLatches => {
                     connection.parser = Parser::new();
                     return (range.start, Some(Processed::Waiting));
                 }
@@ -408,7 +408,7 @@ impl Executor {
             }
             // Applies to every command, so that no client observes memory use above the limit.
             if self.settings.config.maxmemory > 0 {
-                self.statistics.in_hand_bytes.set(connection.passing_output_bytes());
+                self.statistics.current_reply_bytes.set(connection.passing_output_bytes());
                 let needs_memory = special_modes::needs_memory(command, connection);
                 let need = if needs_memory { eviction::need_of(plan.requests.size()) } else { 0 };
                 let has_room = self.make_room(need);
@@ -424,16 +424,16 @@ impl Executor {
                 return step;
             }
         } else if self.flags.load() != 0
-            && let Some(step) = self.attend_to_changes(connection, found, args)
+            && let Some(step) = self.recheck_modes(connection, found, args)
         {
             return step;
         }
         if command.flags.contains(Flags::BLOCKING) {
             connection.session.reply_lsn = connection.session.reply_lsn.max(self.latching.seen());
         }
-        simulation::pass(Gap::LetThrough);
+        simulation::pass(Gap::Admitted);
         if command.access == Access::Connections && self.must_await_turns(connection) {
-            return Step::Again;
+            return Step::NotExecuted;
         }
         let current = CurrentRequest { found, args, keys, size: plan.requests.size() };
         loop {
@@ -449,8 +449,8 @@ impl Executor {
                     }
                     if !self.latching.wait_for(busy, mode, connection.token.0, &mut connection.tries) {
                         self.statistics.parked.add(1);
-                        connection.parked = Some(ParkedCommand { kept: self.latching.keep(), busy });
-                        return Step::Again;
+                        connection.parked = Some(ParkedCommand { held: self.latching.keep(), busy });
+                        return Step::NotExecuted;
                     }
                 }
             }
@@ -480,7 +480,7 @@ impl Executor {
         let (data, session) = ((&mut *self.latching, &mut self.effects), &mut connection.session);
         let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
         let failed = run_handler(&mut ctx, &mut connection.out, protocol, self.shared);
-        // The commands of a script remember what they read. Its own keys may not be latched, if it was refused.
+        // The commands of a script record what they read. Its own keys may not be latched, if it was refused.
         if ctx.session.tracking.is_some() && !matches!(found.command.access, Access::Script { .. }) {
             ctx.remember_reads();
         }

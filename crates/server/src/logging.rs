@@ -38,7 +38,7 @@ use self::syslog::Syslog;
 
 /// How long the lines of a report wait for a line being written: a thread that a fault stopped within a write
 /// never releases it.
-const TURN_TIME: Duration = Duration::from_millis(500);
+const WRITE_LOCK_TIME: Duration = Duration::from_millis(500);
 
 /// How long the end of the process waits for the last lines.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
@@ -55,9 +55,9 @@ struct Logger {
     /// Whether a thread writes the queue.
     has_writer: AtomicBool,
     /// Held while a line is written, so that lines are not mixed. `None`: the system log is not configured.
-    turn: Mutex<Option<Syslog>>,
-    /// Whether a wait for the turn has timed out.
-    is_stuck: AtomicBool,
+    write_lock: Mutex<Option<Syslog>>,
+    /// Whether a wait for `write_lock` has timed out.
+    has_timed_out: AtomicBool,
 }
 
 /// The target of lines.
@@ -112,8 +112,8 @@ pub fn start(config: &Config) -> io::Result<()> {
         written: DurableLsn::new(Lsn(0), THREAD_COUNT_MAX),
         wake: OnceLock::new(),
         has_writer: AtomicBool::new(false),
-        turn: Mutex::new(syslog),
-        is_stuck: AtomicBool::new(false),
+        write_lock: Mutex::new(syslog),
+        has_timed_out: AtomicBool::new(false),
     });
     let writer = std::thread::Builder::new().name("broadloom-log".to_owned());
     let write = move || {
@@ -210,14 +210,14 @@ impl Logger {
     /// Passes an entry to the writing thread, or writes it if there is none or a fault is being reported.
     fn add(&self, entry: Entry) {
         if is_reporting_fault() {
-            let turn = self.turn();
-            let before = self.queue.take_within(TURN_TIME);
-            self.write_batch(before, turn);
-            self.write_batch(Batch { entries: [entry].into(), ..Batch::default() }, self.turn());
+            let guard = self.lock_writes();
+            let before = self.queue.take_within(WRITE_LOCK_TIME);
+            self.write_batch(before, guard);
+            self.write_batch(Batch { entries: [entry].into(), ..Batch::default() }, self.lock_writes());
         } else if self.has_writer.load(Ordering::Acquire) {
             LAST_LINE.set(self.queue.push(entry));
         } else {
-            self.write_batch(Batch { entries: [entry].into(), ..Batch::default() }, self.turn());
+            self.write_batch(Batch { entries: [entry].into(), ..Batch::default() }, self.lock_writes());
         }
     }
 
@@ -226,7 +226,7 @@ impl Logger {
         loop {
             let batch = self.queue.take();
             let last = batch.last;
-            self.write_batch(batch, self.turn());
+            self.write_batch(batch, self.lock_writes());
             self.queue.done();
             self.written.advance(Lsn(last), |worker| {
                 if let Some(wake) = self.wake.get() {
@@ -236,7 +236,7 @@ impl Logger {
         }
     }
 
-    fn write_batch(&self, batch: Batch, mut turn: Option<MutexGuard<'_, Option<Syslog>>>) {
+    fn write_batch(&self, batch: Batch, mut guard: Option<MutexGuard<'_, Option<Syslog>>>) {
         let form = self.form.load();
         let mut write = |entry| match entry {
             Entry::Raw(text) => self.output.write(text.as_bytes()),
@@ -244,7 +244,7 @@ impl Logger {
                 let at = DateTime::<Local>::from(at);
                 let line = line(form.format, form.timestamp_format, level, at, &text);
                 self.output.write(line.as_bytes());
-                if let Some(syslog) = turn.as_mut().and_then(|turn| turn.as_mut()) {
+                if let Some(syslog) = guard.as_mut().and_then(|guard| guard.as_mut()) {
                     syslog.send(level, at, &text);
                 }
             }
@@ -257,25 +257,25 @@ impl Logger {
         }
     }
 
-    /// Acquires the turn to write. While a fault is being reported this may time out: then lines are written
+    /// Acquires the lock for writing lines. While a fault is being reported this may time out: then lines are written
     /// without it.
-    fn turn(&self) -> Option<MutexGuard<'_, Option<Syslog>>> {
+    fn lock_writes(&self) -> Option<MutexGuard<'_, Option<Syslog>>> {
         if is_reporting_fault() {
-            return self.turn_within(TURN_TIME);
+            return self.lock_writes_within(WRITE_LOCK_TIME);
         }
-        Some(self.turn.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(self.write_lock.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn turn_within(&self, time: Duration) -> Option<MutexGuard<'_, Option<Syslog>>> {
+    fn lock_writes_within(&self, time: Duration) -> Option<MutexGuard<'_, Option<Syslog>>> {
         let started = Instant::now();
         loop {
-            match self.turn.try_lock() {
-                Ok(turn) => return Some(turn),
+            match self.write_lock.try_lock() {
+                Ok(guard) => return Some(guard),
                 Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
                 Err(TryLockError::WouldBlock)
-                    if self.is_stuck.load(Ordering::Relaxed) || started.elapsed() >= time =>
+                    if self.has_timed_out.load(Ordering::Relaxed) || started.elapsed() >= time =>
                 {
-                    self.is_stuck.store(true, Ordering::Relaxed);
+                    self.has_timed_out.store(true, Ordering::Relaxed);
                     return None;
                 }
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
@@ -408,17 +408,18 @@ mod tests {
     fn a_stuck_writer_does_not_block_other_threads_for_ever() {
         let form = Form::new(&Config::default());
         let form = ArcSwap::new(Arc::new(form));
-        let (output, turn, is_stuck) = (Output::Standard(None), Mutex::new(None), AtomicBool::new(false));
+        let (output, write_lock, has_timed_out) =
+            (Output::Standard(None), Mutex::new(None), AtomicBool::new(false));
         let (queue, has_writer) = (Queue::default(), AtomicBool::new(false));
         let (written, wake) = (DurableLsn::new(Lsn(0), 1), OnceLock::new());
-        let logger = Logger { output, form, queue, written, wake, has_writer, turn, is_stuck };
-        let stopped = logger.turn_within(Duration::ZERO);
+        let logger = Logger { output, form, queue, written, wake, has_writer, write_lock, has_timed_out };
+        let stopped = logger.lock_writes_within(Duration::ZERO);
         assert!(stopped.is_some());
-        assert!(logger.turn_within(Duration::from_millis(1)).is_none());
+        assert!(logger.lock_writes_within(Duration::from_millis(1)).is_none());
         // From then on lines do not wait.
-        assert!(logger.turn_within(Duration::MAX).is_none());
+        assert!(logger.lock_writes_within(Duration::MAX).is_none());
         drop(stopped);
-        assert!(logger.turn_within(Duration::ZERO).is_some());
+        assert!(logger.lock_writes_within(Duration::ZERO).is_some());
     }
 
     #[test]

@@ -194,8 +194,8 @@ impl Workers {
                 self.post(0, mail);
             }
             // All mail that had arrived there is handled.
-            Mail::BarrierRequest(token, question) => {
-                self.post(token.thread(), Mail::BarrierAck(token, question, from));
+            Mail::BarrierRequest(token, request) => {
+                self.post(token.thread(), Mail::BarrierAck(token, request, from));
             }
             // A connection is announced before it is sent, so this is the end of the server: the socket is closed.
             Mail::Accepted(..) | Mail::Moved(_) => {}
@@ -259,7 +259,7 @@ impl WorkerHandle {
     pub fn try_close(&self) -> bool {
         self.closed.store(true, Ordering::SeqCst);
         let is_free = self.expected.load(Ordering::SeqCst) == 0
-            && (planted(Fault::MailToClosedSeat) || self.mailbox.close());
+            && (planted(Fault::MailToClosedHandle) || self.mailbox.close());
         if !is_free {
             self.closed.store(false, Ordering::SeqCst);
         }

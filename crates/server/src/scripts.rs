@@ -26,7 +26,7 @@ pub struct Scripts {
     pub totals: Totals,
 }
 
-/// What scripts did, since the start or the last `CONFIG RESETSTAT`.
+/// Counts of script runs since the start or the last `CONFIG RESETSTAT`.
 #[derive(Default)]
 pub struct Totals {
     /// Runs that accessed keys that they had not declared.

@@ -131,7 +131,7 @@ impl Shared {
             identity,
             config: CurrentConfig::new(config),
         }));
-        hub.introduce(&shared.clients);
+        hub.set_registry(&shared.clients);
         shared.snapshots.connect(&shared.keyspace);
         let libraries = &shared.scripts.libraries;
         shared.snapshots.with_libraries(|| {

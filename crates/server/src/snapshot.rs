@@ -72,9 +72,9 @@ pub enum Target {
 /// The kinds of saves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SaveKind {
-    /// `BGSAVE` or a save point: nobody waits for it. After a failure writes are refused, where save points demand that.
+    /// `BGSAVE` or a save point: no client waits for it. After a failure writes are refused if save points require that.
     Background,
-    /// `SAVE`, or for a shutdown: whoever demands it is told of a failure.
+    /// `SAVE`, or a save for a shutdown: its client receives the error if it fails.
     Foreground,
 }
 

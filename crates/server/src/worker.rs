@@ -159,7 +159,7 @@ impl Worker {
         }
         self.accept_arrivals();
         self.continue_handshakes();
-        self.executor.go_on_evicting();
+        self.executor.continue_eviction();
         if self.cron.defragmenter.has_time() {
             self.defragment();
         }
@@ -188,8 +188,8 @@ impl Worker {
             self.end_disk_waits();
         }
         self.flush_dirty();
-        for (token, question) in self.waits.barrier_requests.drain(..barrier_count) {
-            self.shared.workers.post(token.thread(), Mail::BarrierAck(token, question, self.index));
+        for (token, request) in self.waits.barrier_requests.drain(..barrier_count) {
+            self.shared.workers.post(token.thread(), Mail::BarrierAck(token, request, self.index));
         }
         self.statistics.turns.add(1);
         self.statistics.busy_ns.add(Ticks::now().ns_since(started));
@@ -258,21 +258,21 @@ impl Worker {
         match mail {
             Mail::Accepted(socket, origin) => {
                 self.own_handle().connection_arrived();
-                self.welcome(socket, origin);
+                self.begin_serving(socket, origin);
             }
             Mail::Moved(moved) => self.take_over(*moved, number),
             Mail::Resume(token) => self.resume(token),
             Mail::Kill(token, id) => self.kill(token, id),
             Mail::Evict(token, id, weight) => self.evict(token, id, weight),
             Mail::Relisten(change) => self.arrivals.listeners.change(change, &mut self.events.reactor),
-            Mail::BarrierRequest(token, question) => self.waits.barrier_requests.push((token, question)),
-            Mail::BarrierAck(token, question, thread) => self.barrier_acknowledged(token, question, thread),
+            Mail::BarrierRequest(token, request) => self.waits.barrier_requests.push((token, request)),
+            Mail::BarrierAck(token, request, thread) => self.barrier_acknowledged(token, request, thread),
             Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) | Mail::Answered(..) => {
                 self.handle_end_of_wait(mail)
             }
             Mail::PauseChanged => self.end_pause(),
-            Mail::ConfigChanged => self.take_config_over(),
-            Mail::UsersChanged => self.take_users_over(),
+            Mail::ConfigChanged => self.apply_config(),
+            Mail::UsersChanged => self.apply_users(),
             Mail::ReleaseFreeMemory => self.release_free_memory(),
             Mail::Monitor(line) => self.send_to_monitors(&line),
             Mail::Published(message) => self.deliver(number, &message),
@@ -281,7 +281,7 @@ impl Worker {
             Mail::InvalidatedAll => self.invalidate_all(number),
             // Each turn checks the held replies.
             Mail::Durable | Mail::Nothing => {}
-            Mail::ThreadCountChanged => self.take_thread_count_over(),
+            Mail::ThreadCountChanged => self.apply_thread_count(),
             Mail::Stop => self.stop(),
         }
     }
@@ -360,7 +360,7 @@ impl Worker {
         };
         connection.record.active_at.store(self.clock.uptime.to_raw(), Ordering::Relaxed);
         self.statistics.unsent_bytes.add(connection.passing_output_bytes());
-        self.statistics.in_hand_bytes.set(0);
+        self.statistics.current_reply_bytes.set(0);
         connection.has_more = processed == Processed::Yielded;
         match processed {
             Processed::Everything => {
@@ -376,7 +376,7 @@ impl Worker {
             Processed::Yielded => self.waits.ready.push(token),
             Processed::Waiting => self.start_waiting(token),
         }
-        self.take_note(token);
+        self.update_record(token);
         self.output.dirty.push(token);
     }
 
@@ -393,21 +393,21 @@ impl Worker {
         }
         let Some(parked) = connection.parked.take() else { return };
         let latching = &mut self.executor.latching;
-        latching.restore(parked.kept);
+        latching.restore(parked.held);
         if latching.claim(parked.busy, token.0) {
             self.run_query(token);
             // A connection that is being closed runs no further request.
             self.executor.latching.release();
         } else {
             connection.parked =
-                Some(crate::connection::ParkedCommand { kept: latching.keep(), busy: parked.busy });
+                Some(crate::connection::ParkedCommand { held: latching.keep(), busy: parked.busy });
         }
     }
 
     /// Records that a worker has answered the barrier request of a connection here.
-    fn barrier_acknowledged(&mut self, token: Token, question: u64, thread: usize) {
+    fn barrier_acknowledged(&mut self, token: Token, request: u64, thread: usize) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        if !connection.awaits_turns() || connection.turns.requested != question {
+        if !connection.awaits_turns() || connection.turns.requested != request {
             return;
         }
         connection.turns.awaited.retain(|awaited| *awaited != thread);
@@ -453,7 +453,7 @@ impl Worker {
         }
         self.host.remove(&connection.session);
         self.statistics.client_memory.subtract(connection.release());
-        self.statistics.leaving_bytes.subtract(connection.leaving);
+        self.statistics.closing_bytes.subtract(connection.closing_charge);
     }
 
     /// Deregisters a connection that is about to be closed: other workers no longer find it, and no count includes it.
@@ -478,14 +478,14 @@ impl Worker {
 
     /// Checks every connection after a change of the users: closes those whose user is deleted, or that have a subscription
     /// that they may no longer have.
-    fn take_users_over(&mut self) {
+    fn apply_users(&mut self) {
         self.executor.follow_config();
         for token in self.connections.tokens() {
-            self.take_users_over_for(token);
+            self.apply_users_to(token);
         }
     }
 
-    fn take_users_over_for(&mut self, token: Token) {
+    fn apply_users_to(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.closing)
         else {
             return;
@@ -502,8 +502,8 @@ impl Worker {
         self.flush(token);
     }
 
-    fn take_config_over(&mut self) {
-        self.executor.take_config_over();
+    fn apply_config(&mut self) {
+        self.executor.apply_config();
         self.set_time(Ticks::now());
     }
 }

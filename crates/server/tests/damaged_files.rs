@@ -41,7 +41,7 @@ fn enter_values(client: &mut Client) {
     }
 }
 
-/// Loads each variant of a file. The server must survive all of them, and tell why it refuses one.
+/// Loads each variant of a file. The server must survive all of them, and report the reason when it refuses one.
 fn try_all(server: &Server, path: &Path, whole: &[u8], load: &[&str], error: &str) -> (usize, usize) {
     let mut client = server.client();
     let (mut loaded, mut refused) = (0, 0);

@@ -183,20 +183,20 @@ fn certificates_name_users() {
     let mut plain = secure.server.client();
     assert_eq!(plain.text(&["CONFIG", "SET", "requirepass", "secret"]), "OK");
     let own = secure.authority.issue("alice", &["urn:user:first", "urn:user:second"]);
-    let who = || secure.client(Some(&own)).text(&["ACL", "WHOAMI"]);
+    let whoami = || secure.client(Some(&own)).text(&["ACL", "WHOAMI"]);
     let mut set = |words: &[&str]| assert_eq!(plain.text(words), "OK");
     set(&["ACL", "SETUSER", "alice", "on", "+@all"]);
-    assert!(who().starts_with("NOAUTH"));
+    assert!(whoami().starts_with("NOAUTH"));
     set(&["CONFIG", "SET", "tls-auth-clients-user", "CN"]);
-    assert_eq!(who(), "alice");
+    assert_eq!(whoami(), "alice");
     set(&["CONFIG", "SET", "tls-auth-clients-user", "URI"]);
     set(&["ACL", "SETUSER", "urn:user:first", "off", "+@all"]);
     set(&["ACL", "SETUSER", "urn:user:second", "on", "+@all"]);
-    assert_eq!(who(), "urn:user:second");
+    assert_eq!(whoami(), "urn:user:second");
     let listed = secure.client(Some(&own)).text(&["CLIENT", "INFO"]);
     assert!(listed.contains("user=urn:user:second"), "{listed}");
     set(&["ACL", "SETUSER", "urn:user:second", "off"]);
-    assert!(who().starts_with("NOAUTH"));
+    assert!(whoami().starts_with("NOAUTH"));
     assert_eq!(secure.server.info(&mut plain, "acl_access_denied_tls_cert"), "1");
     let log = plain.text(&["ACL", "LOG", "1"]);
     assert!(log.contains("reason\ntls-cert\n") && log.contains("username\nurn:user:second\n"), "{log}");
@@ -352,7 +352,7 @@ fn hostile_clients_are_closed() {
             socket.shutdown(Shutdown::Write).unwrap();
             assert_eq!(read(socket), b"");
         }
-        // A handshake that takes its time holds nobody up.
+        // A slow handshake delays no other connection.
         let mut slow = open();
         for byte in &hello[..hello.len() / 2] {
             slow.write_all(&[*byte]).unwrap();

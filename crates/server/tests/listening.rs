@@ -246,12 +246,12 @@ fn a_slow_subscriber_is_closed_without_affecting_others() {
 fn beside_a_sleeping_thread(server: &Server, prepare: impl FnOnce(&mut [Client])) -> Vec<Client> {
     let mut clients = server.six_clients();
     prepare(&mut clients);
-    let [_, _, _, sleeper, witness, _] = &mut clients[..] else { panic!("six") };
-    assert_eq!(witness.text(&["SUBSCRIBE", "begun"]), "subscribe\nbegun\n1");
+    let [_, _, _, sleeper, observer, _] = &mut clients[..] else { panic!("six") };
+    assert_eq!(observer.text(&["SUBSCRIBE", "begun"]), "subscribe\nbegun\n1");
     for request in [&["MULTI"][..], &["PUBLISH", "begun", ""], &["DEBUG", "SLEEP", "3"], &["EXEC"]] {
         sleeper.send(request);
     }
-    assert_eq!(shown(&witness.receive().unwrap()), "message\nbegun\n");
+    assert_eq!(shown(&observer.receive().unwrap()), "message\nbegun\n");
     clients
 }
 

@@ -135,7 +135,7 @@ impl SlowTarget {
 }
 
 #[test]
-fn nobody_changes_a_key_under_way() {
+fn a_key_does_not_change_during_its_transfer() {
     let source = Server::start(&["--io-threads", "1"]);
     let (mut here, mut other, mut third) = (source.client(), source.client(), source.client());
     here.text(&["SET", "a", "1"]);

@@ -53,6 +53,11 @@ fn the_unix_socket_has_its_permissions_and_its_group() {
     let options = ["--port", "0", "--unixsocket", &path, "--unixsocketgroup", "no such group"];
     let (text, succeeded) = run(&options, "");
     assert!(!succeeded && text.contains("no such group"), "{text}");
+
+    let too_long = directory.path(&"s".repeat(108));
+    let (text, succeeded) = run(&["--port", "0", "--unixsocket", &too_long], "");
+    let is_named = text.contains("Failed opening Unix socket: bind: ") && text.contains(&too_long);
+    assert!(!succeeded && is_named && !text.contains("Failed listening on port"), "{text}");
 }
 
 #[test]

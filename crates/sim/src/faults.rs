@@ -24,7 +24,7 @@ pub static ALL: &[Known] = &[
         name: "lost-mail",
         meaning: "a message to a worker that has read its mailbox for the last time is lost",
         sign: "no reply arrived in time",
-        fault: Fault::MailToClosedSeat,
+        fault: Fault::MailToClosedHandle,
         seed_count_max: 300,
         crashes: false,
     },

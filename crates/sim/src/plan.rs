@@ -199,9 +199,9 @@ impl Plan {
 /// Returns a few stalls at all gaps, in one plan of three.
 fn stalls_anywhere(random: &mut Random) -> Vec<(Gap, u64)> {
     const GAPS: &[Gap] = &[
-        Gap::LetThrough,
+        Gap::Admitted,
         Gap::ReceiverChosen,
-        Gap::LastLook,
+        Gap::LastCheck,
         Gap::MemoryReplaced,
         Gap::MemoryFound,
         Gap::LatchRefused,
@@ -219,9 +219,9 @@ impl Race {
     /// Returns the gaps at which threads are stalled, with the percentage of passes that stall.
     fn gaps(self) -> Vec<(Gap, u64)> {
         match self {
-            Self::Threads => vec![(Gap::ReceiverChosen, 40), (Gap::LastLook, 5)],
+            Self::Threads => vec![(Gap::ReceiverChosen, 40), (Gap::LastCheck, 5)],
             Self::Tables => vec![(Gap::MemoryReplaced, 50), (Gap::MemoryFound, 15)],
-            Self::Pauses => vec![(Gap::LetThrough, 20)],
+            Self::Pauses => vec![(Gap::Admitted, 20)],
         }
     }
 }

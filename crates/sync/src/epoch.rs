@@ -40,10 +40,10 @@ pub struct Domain<G> {
     place_used_count: AtomicUsize,
     /// The number of retired pieces, readable without the lock.
     garbage_count: AtomicUsize,
-    limbo: Mutex<Limbo<G>>,
+    retired: Mutex<Retired<G>>,
 }
 
-struct Limbo<G> {
+struct Retired<G> {
     /// Retired since the last collection.
     fresh: Vec<G>,
     /// In ascending order of epochs.
@@ -71,7 +71,7 @@ impl<G: Send> Domain<G> {
             places: (0..place_count).map(|_| Padded(AtomicU64::new(VACANT))).collect(),
             place_used_count: AtomicUsize::new(0),
             garbage_count: AtomicUsize::new(0),
-            limbo: Mutex::new(Limbo { fresh: Vec::new(), batches: VecDeque::new() }),
+            retired: Mutex::new(Retired { fresh: Vec::new(), batches: VecDeque::new() }),
         }
     }
 
@@ -94,15 +94,15 @@ impl<G: Send> Domain<G> {
     /// Keeps `garbage` until no participant can reach it. It must already be unlinked: no new reader can find
     /// it.
     pub fn retire(&self, garbage: G) {
-        let mut limbo = lock(&self.limbo);
-        limbo.fresh.push(garbage);
+        let mut retired = lock(&self.retired);
+        retired.fresh.push(garbage);
         self.garbage_count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Retires several pieces at once.
     pub fn retire_all(&self, garbage: Vec<G>) {
         self.garbage_count.fetch_add(garbage.len(), Ordering::Relaxed);
-        lock(&self.limbo).fresh.extend(garbage);
+        lock(&self.retired).fresh.extend(garbage);
     }
 
     /// The number of pieces of garbage kept.
@@ -119,17 +119,17 @@ impl<G: Send> Domain<G> {
         if self.garbage_count() == 0 {
             return;
         }
-        let Ok(mut limbo) = self.limbo.try_lock() else { return };
-        let limbo = &mut *limbo;
-        if !limbo.fresh.is_empty() {
+        let Ok(mut retired) = self.retired.try_lock() else { return };
+        let retired = &mut *retired;
+        if !retired.fresh.is_empty() {
             // Release pairs with the Acquire in `quiescent`: the lock orders the unlinking of all of this
             // garbage before.
             let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
-            limbo.batches.push_back(Batch { epoch, garbage: std::mem::take(&mut limbo.fresh) });
+            retired.batches.push_back(Batch { epoch, garbage: std::mem::take(&mut retired.fresh) });
         }
         let oldest_seen = self.oldest_seen_epoch();
         let already = out.len();
-        while let Some(batch) = limbo.batches.pop_front_if(|batch| batch.epoch < oldest_seen) {
+        while let Some(batch) = retired.batches.pop_front_if(|batch| batch.epoch < oldest_seen) {
             out.extend(batch.garbage);
         }
         self.garbage_count.fetch_sub(out.len() - already, Ordering::Relaxed);

@@ -23,7 +23,7 @@
 //! | any | + `WAITERS` + `FAIR` | [`Latch::block_newcomers`] | lot |
 //! | no `WRITER` (and, to write, no `READERS`) | as `try_read`, `try_write`, but past `FAIR` | [`Latch::try_grant`] | lot |
 //! | any | - `FAIR`, - `WAITERS`, `OVERTAKEN` = 0 when no waiter needs them | [`Latch::update_waiter_bits`] | lot |
-//! | any | `OVERTAKEN` = 0 | [`Latch::forgive_overtaking`] | lot |
+//! | any | `OVERTAKEN` = 0 | [`Latch::reset_overtaking`] | lot |
 //!
 //! "lot" is the thread that holds the lock of the slot's shard in the parking lot (`lot.rs`). Only it changes
 //! `WAITERS` and `FAIR`.
@@ -64,11 +64,11 @@ pub enum Mode {
 }
 
 /// The work left for the releasing thread.
-#[must_use = "waiters that are not called wait for ever"]
+#[must_use = "waiters that are not woken wait for ever"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Released {
     Done,
-    CallWaiters,
+    WakeWaiters,
 }
 
 /// Outcome of [`Latch::acquire_or_announce`].
@@ -167,7 +167,7 @@ impl Latch {
             word & READERS != 0 && word & WRITER == 0,
             "read release without a read holder: {word:#x}"
         );
-        if word & (WAITERS | READERS) == WAITERS | 1 { Released::CallWaiters } else { Released::Done }
+        if word & (WAITERS | READERS) == WAITERS | 1 { Released::WakeWaiters } else { Released::Done }
     }
 
     /// Releases a write acquisition.
@@ -176,7 +176,7 @@ impl Latch {
         // Release pairs with the Acquire of the next holder.
         let word = self.0.fetch_sub(WRITER, Ordering::Release);
         debug_assert!(word & WRITER != 0 && word & READERS == 0, "write release without a writer: {word:#x}");
-        if word & WAITERS != 0 { Released::CallWaiters } else { Released::Done }
+        if word & WAITERS != 0 { Released::WakeWaiters } else { Released::Done }
     }
 
     /// Releases an acquisition in `mode`.
@@ -258,7 +258,7 @@ impl Latch {
     }
 
     /// Allows readers to join readers again, after a waiter was woken. Lot only.
-    pub(crate) fn forgive_overtaking(&self) {
+    pub(crate) fn reset_overtaking(&self) {
         if self.0.load(Ordering::Relaxed) & OVERTAKEN != 0 {
             self.0.fetch_and(!OVERTAKEN, Ordering::Relaxed);
         }

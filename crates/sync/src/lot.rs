@@ -7,9 +7,9 @@
 //! | FROM | TO | step |
 //! |---|---|---|
 //! | - | `Waiting` | [`Lot::park`]: the latch is not available |
-//! | `Waiting` | `Called` | [`Queue::serve`]: the latch is available; woken. Newcomers may be faster |
-//! | `Waiting`, `Called` | removed | [`Lot::claim`]: acquired the latch |
-//! | `Waiting`, `Called` | `HandoffPending` | [`Lot::claim`]: too late; newcomers are kept out from now on |
+//! | `Waiting` | `Woken` | [`Queue::serve`]: the latch is available; woken. Newcomers may be faster |
+//! | `Waiting`, `Woken` | removed | [`Lot::claim`]: acquired the latch |
+//! | `Waiting`, `Woken` | `HandoffPending` | [`Lot::claim`]: too late; newcomers are kept out from now on |
 //! | `HandoffPending` | `Granted` | [`Queue::serve`]: the latch is handed over; woken |
 //! | `Granted` | removed | [`Lot::claim`]: holds the latch |
 //! | any | removed | [`Lot::cancel`]: the next waiter is served, and a granted latch released |
@@ -69,7 +69,7 @@ impl Lot {
         if announced == Announced::Waiting {
             let queue = shard[slot / SHARD_COUNT].get_or_insert_default();
             debug_assert!(queue.position(token).is_none(), "token {token} waits for slot {slot} already");
-            queue.waiters.push_back(Waiter { token, mode, turn: Turn::Waiting });
+            queue.waiters.push_back(Waiter { token, mode, state: WaiterState::Waiting });
             queue.waiting_count += 1;
             queue.update_latch(latch);
         }
@@ -78,20 +78,20 @@ impl Lot {
 
     /// Acquires for a woken waiter. On failure the waiter is next in line.
     pub(crate) fn claim(&self, latch: &Latch, slot: usize, token: u64) -> Claimed {
-        self.with_queue(latch, slot, |queue, calls| queue.claim(latch, token, calls))
+        self.with_queue(latch, slot, |queue, wake_list| queue.claim(latch, token, wake_list))
             .unwrap_or(Claimed::NotWaiting)
     }
 
     /// Removes a waiter in any state.
     pub(crate) fn cancel(&self, latch: &Latch, slot: usize, token: u64) {
-        self.with_queue(latch, slot, |queue, calls| queue.cancel(latch, token, calls));
+        self.with_queue(latch, slot, |queue, wake_list| queue.cancel(latch, token, wake_list));
     }
 
     /// Serves the queue after a release.
     #[cold]
     #[inline(never)]
-    pub(crate) fn call_waiters(&self, latch: &Latch, slot: usize) {
-        self.with_queue(latch, slot, |queue, calls| queue.serve(latch, calls));
+    pub(crate) fn wake_waiters(&self, latch: &Latch, slot: usize) {
+        self.with_queue(latch, slot, |queue, wake_list| queue.serve(latch, wake_list));
     }
 
     /// Runs `step` on the slot's queue, if there is one, then wakes the collected tokens.
@@ -99,19 +99,19 @@ impl Lot {
         &self,
         latch: &Latch,
         slot: usize,
-        step: impl FnOnce(&mut Queue, &mut Calls) -> R,
+        step: impl FnOnce(&mut Queue, &mut WakeList) -> R,
     ) -> Option<R> {
-        let mut calls = Calls::default();
+        let mut wake_list = WakeList::default();
         let mut shard = lock(&self.shards[slot % SHARD_COUNT]);
         let place = &mut shard[slot / SHARD_COUNT];
         let queue = place.as_mut()?;
-        let outcome = step(queue, &mut calls);
+        let outcome = step(queue, &mut wake_list);
         queue.update_latch(latch);
         if queue.waiters.is_empty() {
             *place = None;
         }
         drop(shard);
-        calls.into_tokens().for_each(&self.wake);
+        wake_list.into_tokens().for_each(&self.wake);
         Some(outcome)
     }
 }
@@ -128,40 +128,42 @@ struct Queue {
 struct Waiter {
     token: u64,
     mode: Mode,
-    turn: Turn,
+    state: WaiterState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum WaiterState {
     Waiting,
-    Called,
+    Woken,
     HandoffPending,
     Granted,
 }
 
 impl Queue {
-    fn claim(&mut self, latch: &Latch, token: u64, calls: &mut Calls) -> Claimed {
+    fn claim(&mut self, latch: &Latch, token: u64, wake_list: &mut WakeList) -> Claimed {
         let Some(position) = self.position(token) else { return Claimed::NotWaiting };
-        let Waiter { mode, turn, .. } = self.waiters[position];
-        let has_it = match turn {
-            Turn::Granted => true,
-            Turn::HandoffPending => false,
+        let Waiter { mode, state, .. } = self.waiters[position];
+        let is_acquired = match state {
+            WaiterState::Granted => true,
+            WaiterState::HandoffPending => false,
             // Waiters that failed a claim earlier go first.
-            Turn::Waiting | Turn::Called => self.handoff_pending_count == 0 && latch.try_grant(mode),
+            WaiterState::Waiting | WaiterState::Woken => {
+                self.handoff_pending_count == 0 && latch.try_grant(mode)
+            }
         };
-        if has_it {
+        if is_acquired {
             // No other waiter can be served here: any compatible waiter was woken with this one, or by a later
             // release.
             self.remove(position);
             return Claimed::Acquired(mode);
         }
-        if turn != Turn::HandoffPending {
-            self.turn(position, Turn::HandoffPending);
+        if state != WaiterState::HandoffPending {
+            self.set_state(position, WaiterState::HandoffPending);
             latch.block_newcomers();
-            self.serve(latch, calls);
+            self.serve(latch, wake_list);
             // The latch may just have been released; then this waiter needs no wake-up.
-            if self.waiters[position].turn == Turn::Granted {
-                calls.forget(token);
+            if self.waiters[position].state == WaiterState::Granted {
+                wake_list.remove(token);
                 self.remove(position);
                 return Claimed::Acquired(mode);
             }
@@ -169,36 +171,36 @@ impl Queue {
         Claimed::Pending
     }
 
-    fn cancel(&mut self, latch: &Latch, token: u64, calls: &mut Calls) {
+    fn cancel(&mut self, latch: &Latch, token: u64, wake_list: &mut WakeList) {
         let Some(position) = self.position(token) else { return };
-        let Waiter { mode, turn, .. } = self.remove(position);
-        if turn == Turn::Granted {
+        let Waiter { mode, state, .. } = self.remove(position);
+        if state == WaiterState::Granted {
             // The result is ignored: the other waiters are served below.
-            let (Released::Done | Released::CallWaiters) = latch.release(mode);
+            let (Released::Done | Released::WakeWaiters) = latch.release(mode);
         }
-        self.serve(latch, calls);
+        self.serve(latch, wake_list);
     }
 
     /// Grants the latch to as many pending waiters as possible; if none is left, wakes the next waiters in
     /// line.
-    fn serve(&mut self, latch: &Latch, calls: &mut Calls) {
+    fn serve(&mut self, latch: &Latch, wake_list: &mut WakeList) {
         if self.handoff_pending_count > 0 {
-            self.grant_due(latch, calls);
+            self.grant_due(latch, wake_list);
         }
         if self.handoff_pending_count == 0 && self.waiting_count > 0 {
-            self.call_next(latch, calls);
+            self.wake_next(latch, wake_list);
         }
     }
 
-    fn grant_due(&mut self, latch: &Latch, calls: &mut Calls) {
+    fn grant_due(&mut self, latch: &Latch, wake_list: &mut WakeList) {
         for position in 0..self.waiters.len() {
-            let Waiter { token, mode, turn } = self.waiters[position];
-            if turn == Turn::HandoffPending {
+            let Waiter { token, mode, state } = self.waiters[position];
+            if state == WaiterState::HandoffPending {
                 if !latch.try_grant(mode) {
                     break;
                 }
-                self.turn(position, Turn::Granted);
-                calls.add(token);
+                self.set_state(position, WaiterState::Granted);
+                wake_list.add(token);
             }
             if self.handoff_pending_count == 0 {
                 break;
@@ -207,19 +209,19 @@ impl Queue {
     }
 
     /// Wakes the first `Waiting` waiter: a writer alone, or all readers up to the next writer.
-    fn call_next(&mut self, latch: &Latch, calls: &mut Calls) {
+    fn wake_next(&mut self, latch: &Latch, wake_list: &mut WakeList) {
         let mut is_first = true;
         for position in 0..self.waiters.len() {
-            let Waiter { token, mode, turn } = self.waiters[position];
-            if turn != Turn::Waiting {
+            let Waiter { token, mode, state } = self.waiters[position];
+            if state != WaiterState::Waiting {
                 continue;
             }
             if !(is_first || mode == Mode::Read) || !latch.would_grant(mode) {
                 break;
             }
-            self.turn(position, Turn::Called);
-            calls.add(token);
-            latch.forgive_overtaking();
+            self.set_state(position, WaiterState::Woken);
+            wake_list.add(token);
+            latch.reset_overtaking();
             if mode == Mode::Write || self.waiting_count == 0 {
                 break;
             }
@@ -231,23 +233,23 @@ impl Queue {
         self.waiters.iter().position(|waiter| waiter.token == token)
     }
 
-    fn turn(&mut self, position: usize, turn: Turn) {
-        self.count(self.waiters[position].turn, |count| *count -= 1);
-        self.waiters[position].turn = turn;
-        self.count(turn, |count| *count += 1);
+    fn set_state(&mut self, position: usize, state: WaiterState) {
+        self.count(self.waiters[position].state, |count| *count -= 1);
+        self.waiters[position].state = state;
+        self.count(state, |count| *count += 1);
     }
 
     fn remove(&mut self, position: usize) -> Waiter {
         let waiter = self.waiters.remove(position).expect("a position that was just found");
-        self.count(waiter.turn, |count| *count -= 1);
+        self.count(waiter.state, |count| *count -= 1);
         waiter
     }
 
-    fn count(&mut self, turn: Turn, step: impl FnOnce(&mut usize)) {
-        match turn {
-            Turn::Waiting => step(&mut self.waiting_count),
-            Turn::HandoffPending => step(&mut self.handoff_pending_count),
-            Turn::Called | Turn::Granted => {}
+    fn count(&mut self, state: WaiterState, step: impl FnOnce(&mut usize)) {
+        match state {
+            WaiterState::Waiting => step(&mut self.waiting_count),
+            WaiterState::HandoffPending => step(&mut self.handoff_pending_count),
+            WaiterState::Woken | WaiterState::Granted => {}
         }
     }
 
@@ -259,10 +261,10 @@ impl Queue {
 
     #[cfg(any(test, debug_assertions))]
     fn check(&self, latch: &Latch) {
-        let count = |turn| self.waiters.iter().filter(|waiter| waiter.turn == turn).count();
+        let count = |state| self.waiters.iter().filter(|waiter| waiter.state == state).count();
         assert_eq!(
             (self.waiting_count, self.handoff_pending_count),
-            (count(Turn::Waiting), count(Turn::HandoffPending)),
+            (count(WaiterState::Waiting), count(WaiterState::HandoffPending)),
             "(1)"
         );
         latch.check(self.waiting_count, self.handoff_pending_count);
@@ -271,12 +273,12 @@ impl Queue {
 
 /// The tokens to wake once the shard is unlocked. Usually one, which needs no allocation.
 #[derive(Default)]
-struct Calls {
+struct WakeList {
     first: Option<u64>,
     more: Vec<u64>,
 }
 
-impl Calls {
+impl WakeList {
     fn add(&mut self, token: u64) {
         match self.first {
             None => self.first = Some(token),
@@ -284,7 +286,7 @@ impl Calls {
         }
     }
 
-    fn forget(&mut self, token: u64) {
+    fn remove(&mut self, token: u64) {
         self.more.retain(|&other| other != token);
         if self.first == Some(token) {
             self.first = None;

@@ -39,20 +39,20 @@ pub struct Mailbox<M> {
 
 struct Inbox<M> {
     /// The newest message, or null, or [`sleeping`], or [`closed`].
-    youngest: AtomicPtr<Letter<M>>,
+    newest: AtomicPtr<Node<M>>,
     unread_count: AtomicUsize,
-    /// The mailbox owns the letters.
-    letters: PhantomData<Letter<M>>,
+    /// The mailbox owns the nodes.
+    nodes: PhantomData<Node<M>>,
 }
 
-struct Letter<M> {
+struct Node<M> {
     message: M,
-    older: *mut Letter<M>,
+    older: *mut Node<M>,
 }
 
 // SAFETY: messages only move from the posting thread to the draining one, for which M: Send suffices.
 unsafe impl<M: Send> Sync for Mailbox<M> {}
-// SAFETY: as above; the mailbox owns the letters.
+// SAFETY: as above; the mailbox owns the nodes.
 unsafe impl<M: Send> Send for Mailbox<M> {}
 
 impl<M: Send> Mailbox<M> {
@@ -61,9 +61,9 @@ impl<M: Send> Mailbox<M> {
     pub fn new() -> Self {
         Mailbox {
             inbox: Padded(Inbox {
-                youngest: AtomicPtr::new(ptr::null_mut()),
+                newest: AtomicPtr::new(ptr::null_mut()),
                 unread_count: AtomicUsize::new(0),
-                letters: PhantomData,
+                nodes: PhantomData,
             }),
         }
     }
@@ -73,32 +73,28 @@ impl<M: Send> Mailbox<M> {
     /// # Errors
     /// The mailbox is closed; the message is returned.
     pub fn post(&self, message: M) -> Result<bool, M> {
-        let letter = Box::into_raw(Box::new(Letter { message, older: ptr::null_mut() }));
+        let node = Box::into_raw(Box::new(Node { message, older: ptr::null_mut() }));
         self.inbox.unread_count.fetch_add(1, Ordering::Relaxed);
-        let mut youngest = self.inbox.youngest.load(Ordering::Relaxed);
+        let mut newest = self.inbox.newest.load(Ordering::Relaxed);
         loop {
-            if youngest == closed() {
+            if newest == closed() {
                 // Pairs with the Release in `close`: the sender sees the owner's earlier writes, e.g. the new
                 // destination.
                 fence(Ordering::Acquire);
                 self.inbox.unread_count.fetch_sub(1, Ordering::Relaxed);
                 // SAFETY: from `Box::into_raw` above, and never linked.
-                let letter = unsafe { Box::from_raw(letter) };
-                return Err(letter.message);
+                let node = unsafe { Box::from_raw(node) };
+                return Err(node.message);
             }
-            let older = if youngest == sleeping() { ptr::null_mut() } else { youngest };
-            // SAFETY: the letter was made above and is not shared yet.
-            unsafe { (*letter).older = older };
+            let older = if newest == sleeping() { ptr::null_mut() } else { newest };
+            // SAFETY: the node was made above and is not shared yet.
+            unsafe { (*node).older = older };
             // Release pairs with the Acquire in `drain`, also through later posts, which continue the release
             // sequence.
-            match self.inbox.youngest.compare_exchange_weak(
-                youngest,
-                letter,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return Ok(youngest == sleeping()),
-                Err(seen) => youngest = seen,
+            match self.inbox.newest.compare_exchange_weak(newest, node, Ordering::Release, Ordering::Relaxed)
+            {
+                Ok(_) => return Ok(newest == sleeping()),
+                Err(seen) => newest = seen,
             }
         }
     }
@@ -111,8 +107,8 @@ impl<M: Send> Mailbox<M> {
 
     /// Appends all messages to `messages`, oldest first. For the owner only. Nearly free if there are none.
     pub fn drain(&self, messages: &mut Vec<M>) {
-        let youngest = self.inbox.youngest.load(Ordering::Relaxed);
-        if youngest.is_null() || youngest == closed() {
+        let newest = self.inbox.newest.load(Ordering::Relaxed);
+        if newest.is_null() || newest == closed() {
             return;
         }
         let already = messages.len();
@@ -126,7 +122,7 @@ impl<M: Send> Mailbox<M> {
     pub fn close(&self) -> bool {
         // Release pairs with the fence in `post`.
         self.inbox
-            .youngest
+            .newest
             .compare_exchange(ptr::null_mut(), closed(), Ordering::Release, Ordering::Relaxed)
             .is_ok()
     }
@@ -134,7 +130,7 @@ impl<M: Send> Mailbox<M> {
     /// Reverts [`Self::close`], for a new owner.
     pub fn open(&self) {
         // Fails if the mailbox is open.
-        let _ = self.inbox.youngest.compare_exchange(
+        let _ = self.inbox.newest.compare_exchange(
             closed(),
             ptr::null_mut(),
             Ordering::Relaxed,
@@ -149,16 +145,16 @@ impl<M: Send> Mailbox<M> {
     #[must_use = "false: there is mail, and no wake-up will follow"]
     pub fn prepare_sleep(&self) -> bool {
         self.inbox
-            .youngest
+            .newest
             .compare_exchange(ptr::null_mut(), sleeping(), Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
     }
 
     /// Marks the owner as awake. The owner calls it after every sleep.
     pub fn awake(&self) {
-        if self.inbox.youngest.load(Ordering::Relaxed) == sleeping() {
+        if self.inbox.newest.load(Ordering::Relaxed) == sleeping() {
             // Fails if a message has arrived since, which also ended the sleep.
-            let _ = self.inbox.youngest.compare_exchange(
+            let _ = self.inbox.newest.compare_exchange(
                 sleeping(),
                 ptr::null_mut(),
                 Ordering::Relaxed,
@@ -168,32 +164,32 @@ impl<M: Send> Mailbox<M> {
     }
 }
 
-/// The marker for a sleeping owner and no mail. It is not the address of a letter.
-fn sleeping<M>() -> *mut Letter<M> {
+/// The marker for a sleeping owner and no mail. It is not the address of a node.
+fn sleeping<M>() -> *mut Node<M> {
     ptr::without_provenance_mut(1)
 }
 
-/// The marker for a closed mailbox. It is not the address of a letter.
-fn closed<M>() -> *mut Letter<M> {
+/// The marker for a closed mailbox. It is not the address of a node.
+fn closed<M>() -> *mut Node<M> {
     ptr::without_provenance_mut(2)
 }
 
 impl<M> Inbox<M> {
-    /// Takes all posted letters.
+    /// Takes all posted nodes.
     fn take(&self) -> Chain<M> {
         // Acquire pairs with the Release in `post`.
-        let youngest = self.youngest.swap(ptr::null_mut(), Ordering::Acquire);
-        let is_letter = youngest != sleeping() && youngest != closed();
-        let mut letter = if is_letter { youngest } else { ptr::null_mut() };
-        let mut younger = ptr::null_mut();
-        while !letter.is_null() {
-            // SAFETY: the swap gave this thread exclusive ownership of all linked letters.
-            let link = unsafe { &mut (*letter).older };
-            let older = std::mem::replace(link, younger);
-            younger = letter;
-            letter = older;
+        let newest = self.newest.swap(ptr::null_mut(), Ordering::Acquire);
+        let is_node = newest != sleeping() && newest != closed();
+        let mut node = if is_node { newest } else { ptr::null_mut() };
+        let mut newer = ptr::null_mut();
+        while !node.is_null() {
+            // SAFETY: the swap gave this thread exclusive ownership of all linked nodes.
+            let link = unsafe { &mut (*node).older };
+            let older = std::mem::replace(link, newer);
+            newer = node;
+            node = older;
         }
-        Chain { oldest: younger }
+        Chain { oldest: newer }
     }
 }
 
@@ -205,7 +201,7 @@ impl<M> Drop for Inbox<M> {
 
 /// Letters taken from the mailbox, in reverse: each is linked to the next newer one.
 struct Chain<M> {
-    oldest: *mut Letter<M>,
+    oldest: *mut Node<M>,
 }
 
 impl<M> Iterator for Chain<M> {
@@ -215,10 +211,10 @@ impl<M> Iterator for Chain<M> {
         if self.oldest.is_null() {
             return None;
         }
-        // SAFETY: from `Box::into_raw` in `post`; the chain belongs to `self` alone and holds each letter once.
-        let letter = *unsafe { Box::from_raw(self.oldest) };
-        self.oldest = letter.older;
-        Some(letter.message)
+        // SAFETY: from `Box::into_raw` in `post`; the chain belongs to `self` alone and holds each node once.
+        let node = *unsafe { Box::from_raw(self.oldest) };
+        self.oldest = node.older;
+        Some(node.message)
     }
 }
 

@@ -110,15 +110,15 @@ impl Drop for Closed<'_> {
 }
 
 fn wait_while(is_so: impl Fn() -> bool) {
-    let mut looks = 0;
+    let mut check_count = 0;
     while is_so() {
         spin_loop();
-        looks += 1;
+        check_count += 1;
         // The awaited thread may need this processor.
         #[cfg(not(loom))]
-        if looks % SPIN_COUNT == 0 {
+        if check_count % SPIN_COUNT == 0 {
             std::thread::yield_now();
         }
     }
-    let _ = (looks, SPIN_COUNT);
+    let _ = (check_count, SPIN_COUNT);
 }

@@ -76,7 +76,7 @@ pub use absent::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A thread checks its mailbox and deregisters in two steps: mail in between is never read.
-    MailToClosedSeat,
+    MailToClosedHandle,
     /// Timers follow the wall clock.
     WallClockTimers,
     /// A quiet send is considered complete while completions wait in the overflow list.
@@ -99,11 +99,11 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gap {
     /// A request was admitted but has not run: an event that begins now, e.g. a pause, does not delay it.
-    LetThrough,
+    Admitted,
     /// A message's receiver is chosen, but the message is not posted yet.
     ReceiverChosen,
     /// A stopping thread has checked for remaining work, but has not deregistered.
-    LastLook,
+    LastCheck,
     /// A table has replaced memory, but its hint is not updated yet.
     MemoryReplaced,
     /// A hint has led to memory that is read later in the turn.

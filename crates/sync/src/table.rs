@@ -200,9 +200,9 @@ impl<H, T> LatchTable<H, T> {
     /// Serves the waiters after the release of a latch.
     #[cold]
     #[inline(never)]
-    pub(crate) fn call_waiters(&self, cell: &LatchCell<H, T>) {
+    pub(crate) fn wake_waiters(&self, cell: &LatchCell<H, T>) {
         simulation::pass(Gap::LatchReleased);
-        self.lot.call_waiters(&cell.latch, self.slot_of(cell));
+        self.lot.wake_waiters(&cell.latch, self.slot_of(cell));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the server reads in certificates: their number and end for `INFO`, and names of users.
+//! The fields of certificates that the server uses: serial number and expiry for `INFO`, and names of users.
 
 use const_oid::db::rfc4519::CN;
 use const_oid::db::rfc5280::ID_CE_SUBJECT_ALT_NAME;
@@ -36,7 +36,7 @@ impl CertificateSummary {
         })
     }
 
-    /// Returns that of the certificate that expires first.
+    /// Returns the summary of the certificate that expires first.
     pub(crate) fn of_first_to_expire(certificates: &[CertificateDer<'_>]) -> Option<Self> {
         certificates.iter().filter_map(Self::of).min_by_key(|summary| summary.expires_at)
     }

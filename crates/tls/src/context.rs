@@ -24,10 +24,10 @@ pub struct Context {
 }
 
 impl Context {
-    /// Reads the files and checks that everything goes together.
+    /// Reads the files and checks that they match.
     ///
     /// # Errors
-    /// The first thing that can't be used.
+    /// The first file or setting that can't be used.
     pub fn load(settings: &Settings) -> Result<Self, LoadError> {
         if settings.cert_file.is_empty() {
             return Err(LoadError::NoCertificate);

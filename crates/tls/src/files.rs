@@ -31,7 +31,7 @@ pub enum LoadError {
     Certificate {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// A key can't be used.
@@ -39,7 +39,7 @@ pub enum LoadError {
     Key {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// The authorities can't be used.
@@ -47,7 +47,7 @@ pub enum LoadError {
     Authorities {
         /// The file or directory.
         path: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// A word of `tls-protocols` is unknown.
@@ -64,7 +64,7 @@ pub enum LoadError {
     /// `tls-ciphersuites` selects nothing, or has an unknown word.
     #[error("Failed to configure ciphersuites: {0}")]
     Ciphersuites(String),
-    /// The settings do not go together.
+    /// The settings contradict each other.
     #[error("Failed to configure TLS: {0}")]
     Settings(rustls::Error),
 }

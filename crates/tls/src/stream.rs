@@ -20,14 +20,14 @@ use crate::outgoing::Outgoing;
 /// The largest plain part of a record, in bytes.
 const RECORD_SIZE_MAX: usize = 16 << 10;
 
-/// What a record is longer than its plain part at most, in bytes: header, nonce, type and tag; with room to spare.
+/// Maximum overhead of a record over its plain part, in bytes: header, nonce, type and tag; with a margin.
 const RECORD_OVERHEAD_MAX: usize = 64;
 
 /// TLS of a connection.
 pub struct Stream {
     connection: UnbufferedServerConnection,
-    /// Bytes that the library has seen and not consumed: the beginning of a record or of a message of the handshake. Every
-    /// call of the library gets them: it remembers places in them.
+    /// Bytes that the library has read and not consumed: the beginning of a record or of a message of the handshake.
+    /// Each call of the library must pass them again: it keeps offsets into them.
     incoming: Vec<u8>,
     /// Received bytes that wait for the next [`Stream::receive`].
     kept: Vec<u8>,
@@ -46,7 +46,7 @@ pub enum Progress {
     Closed,
 }
 
-/// Why a connection can't go on.
+/// The error that ends a connection.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct StreamError(#[from] rustls::Error);
@@ -55,7 +55,7 @@ impl Stream {
     /// Returns the TLS of a new connection.
     ///
     /// # Errors
-    /// If the context can't be used, which loading it should have found.
+    /// If the context can't be used; [`Context::load`] normally finds that first.
     pub fn new(context: &Context) -> Result<Self, StreamError> {
         Ok(Self {
             connection: UnbufferedServerConnection::new(Arc::clone(&context.server))?,
@@ -107,8 +107,8 @@ impl Stream {
         size_of::<Self>() + self.incoming.capacity() + self.kept.capacity()
     }
 
-    /// Handles received bytes: appends the plain ones to `plain`, and records to be sent to `out`. The latter also counts
-    /// after an error: it is the alert.
+    /// Handles received bytes: appends the plain ones to `plain`, and records to be sent to `out`. `out` must also be
+    /// sent after an error: it holds the alert.
     ///
     /// # Errors
     /// If the peer violates the protocol, or is refused.
@@ -142,7 +142,7 @@ impl Stream {
         Ok(progress)
     }
 
-    /// Handles the records at the beginning of `data`. Also returns how many bytes are done with.
+    /// Handles the records at the beginning of `data`. Also returns the number of bytes consumed.
     fn drive(
         &mut self,
         data: &mut [u8],
@@ -176,7 +176,7 @@ impl Stream {
                 Ok(_) => true,
                 Err(error) => {
                     self.has_failed = true;
-                    // What is no TLS is from a client that would not understand the alert.
+                    // Input that is not TLS gets no alert: its client would not understand it.
                     if !(matches!(error, rustls::Error::InvalidMessage(_)) && self.is_handshaking()) {
                         self.append_alert(&mut data[used + discard..], out);
                     }
@@ -195,8 +195,8 @@ impl Stream {
         (used, Ok(progress))
     }
 
-    /// Appends the alert that tells the peer about an error. `data`: the input that is not consumed, which must not be
-    /// looked at again: the library takes a second error for its own fault.
+    /// Appends the alert for an error. `data` is the input that is not consumed. It must not be parsed again: the library
+    /// treats a second error as an internal one.
     fn append_alert(&mut self, data: &mut [u8], out: &mut Vec<u8>) {
         while self.connection.wants_write() {
             match self.connection.process_tls_records(data).state {
@@ -265,7 +265,7 @@ impl Stream {
         if self.has_failed || self.is_handshaking() {
             return;
         }
-        // Without that record the peer sees a truncated stream, which is what happened then.
+        // On an error the record is missing, and the peer correctly detects a truncated stream.
         let _ = self.write(out, RECORD_OVERHEAD_MAX, |traffic, room| traffic.queue_close_notify(room));
     }
 
@@ -315,12 +315,12 @@ impl Stream {
     }
 }
 
-/// Writes a record of the protocol itself. `Err`: the room that it needs.
+/// Writes a record of the protocol itself. `Err`: the size that it needs.
 fn encode(record: &mut Encoding<'_>, room: &mut [u8]) -> Result<usize, usize> {
     match record.encode(room) {
         Err(EncodeError::InsufficientSize(error)) => Err(error.required_size),
         Ok(size) => Ok(size),
-        // It is encoded.
+        // The record was already encoded.
         Err(_) => Ok(0),
     }
 }
@@ -330,19 +330,19 @@ type Encoding<'connection> =
 type Writing<'connection> =
     rustls::unbuffered::WriteTraffic<'connection, rustls::server::ServerConnectionData>;
 
-/// Appends what `write` puts into the room that it gets. `Err`: the room that it needs.
+/// Appends the bytes that `write` stores in the slice that it receives. `Err`: the size that it needs.
 fn append(out: &mut Vec<u8>, write: impl FnMut(&mut [u8]) -> Result<usize, usize>) {
     append_sized(out, 0, write);
 }
 
-/// As [`append`], beginning with a room of `size` bytes.
+/// As [`append`], beginning with a slice of `size` bytes.
 fn append_sized(
     out: &mut Vec<u8>,
     mut size: usize,
     mut write: impl FnMut(&mut [u8]) -> Result<usize, usize>,
 ) {
     let start = out.len();
-    // The second room is as large as was asked for; a third one is never needed.
+    // The second slice has the requested size; a third one is never needed.
     for _ in 0..3 {
         out.resize(start + size, 0);
         match write(&mut out[start..]) {

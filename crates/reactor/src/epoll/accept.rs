@@ -5,22 +5,22 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use super::{DATA_LISTENER, Epoll, Ready};
-use crate::accept_error::{REST, is_transient};
+use crate::accept_error::{ACCEPT_BACKOFF, is_transient};
 use crate::descriptor::Descriptor;
 use crate::{Event, Listener, ListenerToken, ReactorError, Socket, sys};
 
 #[derive(Default)]
 pub(super) struct Listeners {
     entries: Vec<Entry>,
-    /// Whether any entry is resting.
-    has_resting: bool,
+    /// Whether any entry is in a back-off.
+    has_backoff: bool,
 }
 
 struct Entry {
     token: ListenerToken,
     listener: Listener,
     is_paused: bool,
-    rests_until: Option<Instant>,
+    backoff_end: Option<Instant>,
     /// Connections that may still be accepted in this turn.
     quota: u32,
     /// Whether the listener is in the reactor's `ready`.
@@ -41,7 +41,7 @@ impl Epoll {
             token,
             listener,
             is_paused: false,
-            rests_until: None,
+            backoff_end: None,
             quota,
             is_listed: false,
         });
@@ -58,8 +58,8 @@ impl Epoll {
 
     pub(crate) fn resume_accept(&mut self, token: ListenerToken) {
         let Some(entry) = self.listeners.lookup_mut(token) else { return };
-        if std::mem::take(&mut entry.is_paused) || entry.rests_until.take().is_some() {
-            entry.rests_until = None;
+        if std::mem::take(&mut entry.is_paused) || entry.backoff_end.take().is_some() {
+            entry.backoff_end = None;
             self.watch_again(token);
         }
     }
@@ -85,7 +85,7 @@ impl Epoll {
         let quota_full = self.options.accept_count_max;
         let entry = self.listeners.lookup_mut(token)?;
         entry.is_listed = false;
-        if entry.is_paused || entry.rests_until.is_some() {
+        if entry.is_paused || entry.backoff_end.is_some() {
             return None;
         }
         if entry.quota == 0 {
@@ -111,31 +111,31 @@ impl Epoll {
             }
             Err(error) => {
                 entry.quota = quota_full;
-                entry.rests_until = Some(Instant::now() + REST);
+                entry.backoff_end = Some(Instant::now() + ACCEPT_BACKOFF);
                 unwatch(&self.epoll, &entry.listener);
-                self.listeners.has_resting = true;
+                self.listeners.has_backoff = true;
                 Some(Event::AcceptError { listener: token, error })
             }
         }
     }
 
-    /// Ends expired rests, and shortens `timeout` to the end of the next one.
-    pub(super) fn wake_resting_listeners(&mut self, timeout: Option<Duration>) -> Option<Duration> {
-        if !self.listeners.has_resting {
+    /// Ends expired back-offs, and shortens `timeout` to the end of the next one.
+    pub(super) fn end_expired_backoffs(&mut self, timeout: Option<Duration>) -> Option<Duration> {
+        if !self.listeners.has_backoff {
             return timeout;
         }
-        self.listeners.has_resting = false;
+        self.listeners.has_backoff = false;
         let now = Instant::now();
         let mut timeout = timeout;
         for index in 0..self.listeners.entries.len() {
             let entry = &mut self.listeners.entries[index];
-            let Some(until) = entry.rests_until else { continue };
+            let Some(until) = entry.backoff_end else { continue };
             if until <= now {
-                entry.rests_until = None;
+                entry.backoff_end = None;
                 let token = entry.token;
                 self.watch_again(token);
             } else {
-                self.listeners.has_resting = true;
+                self.listeners.has_backoff = true;
                 let left = until - now;
                 timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
             }
@@ -143,12 +143,12 @@ impl Epoll {
         timeout
     }
 
-    /// Ends all rests, because a descriptor is free again.
-    pub(super) fn end_rests(&mut self) {
-        if self.listeners.has_resting {
+    /// Ends all back-offs, because a descriptor is free again.
+    pub(super) fn end_backoffs(&mut self) {
+        if self.listeners.has_backoff {
             let now = Instant::now();
             for entry in &mut self.listeners.entries {
-                entry.rests_until = entry.rests_until.map(|_| now);
+                entry.backoff_end = entry.backoff_end.map(|_| now);
             }
         }
     }

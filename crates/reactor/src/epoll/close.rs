@@ -45,7 +45,7 @@ impl Epoll {
             self.events.append(&mut self.quiet_events);
             self.events.push_back(Event::Closed { connection: id, token: connection.token, reason });
             drop(connection.socket);
-            self.end_rests();
+            self.end_backoffs();
         }
     }
 }

@@ -159,7 +159,7 @@ impl Epoll {
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> Result<(), ReactorError> {
         self.flush_sends();
         self.ready.append(&mut self.ready_later);
-        let mut timeout = self.wake_resting_listeners(timeout);
+        let mut timeout = self.end_expired_backoffs(timeout);
         let has_work = !self.events.is_empty() || !self.ready.is_empty() || !self.flush.is_empty();
         let may_block = !has_work && timeout != Some(Duration::ZERO);
         if may_block && self.yield_policy.is_due() {

@@ -107,8 +107,8 @@ impl Network {
     }
 
     /// Changes the maximum number of descriptors of the process; existing ones stay open.
-    pub fn limit_descriptors(&self, most: usize) {
-        self.lock().settings.descriptor_count_max = most;
+    pub fn limit_descriptors(&self, count_max: usize) {
+        self.lock().settings.descriptor_count_max = count_max;
     }
 
     /// The maximum number of descriptors of the process.

@@ -1,4 +1,4 @@
-//! The degree of hostility of a simulated network.
+//! The settings of a simulated network: how often and how much it delays, splits and loses data.
 
 use sync::simulation::Random;
 

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use super::request::{Completion, Operation, Request};
 use super::{KIND_ACCEPT, Uring};
-use crate::accept_error::{REST, is_transient};
+use crate::accept_error::{ACCEPT_BACKOFF, is_transient};
 use crate::{Event, Listener, ListenerToken, PeerAddress, ReactorError, Socket};
 use os::clock::Ticks;
 
 #[derive(Default)]
 pub(super) struct Listeners {
     entries: Vec<Entry>,
-    /// Whether any listener may need a request made or cancelled, or is resting.
-    needs_tending: bool,
+    /// Whether any listener may need a request made or cancelled, or is in a back-off.
+    needs_update: bool,
 }
 
 struct Entry {
@@ -26,7 +26,7 @@ struct Entry {
     is_armed: bool,
     is_cancelled: bool,
     is_paused: bool,
-    rests_until: Option<Ticks>,
+    backoff_end: Option<Ticks>,
     /// Connections accepted while paused.
     held: Vec<Socket>,
 }
@@ -47,15 +47,15 @@ impl Listeners {
         for entry in self.entries.iter_mut().filter(|entry| entry.user_data() == user_data) {
             entry.is_cancelled = false;
         }
-        self.needs_tending = true;
+        self.needs_update = true;
     }
 
-    /// Ends all rests, because a descriptor is free again.
-    pub(super) fn end_rests(&mut self) {
-        if self.needs_tending {
+    /// Ends all back-offs, because a descriptor is free again.
+    pub(super) fn end_backoffs(&mut self) {
+        if self.needs_update {
             let now = Ticks::now();
             for entry in &mut self.entries {
-                entry.rests_until = entry.rests_until.map(|_| now);
+                entry.backoff_end = entry.backoff_end.map(|_| now);
             }
         }
     }
@@ -71,57 +71,57 @@ impl Uring {
             is_armed: false,
             is_cancelled: false,
             is_paused: false,
-            rests_until: None,
+            backoff_end: None,
             held: Vec::new(),
         });
-        self.listeners.needs_tending = true;
+        self.listeners.needs_update = true;
         Ok(())
     }
 
     pub(crate) fn pause_accept(&mut self, token: ListenerToken) {
         if let Some(entry) = self.listeners.lookup_mut(token) {
             entry.is_paused = true;
-            self.listeners.needs_tending = true;
+            self.listeners.needs_update = true;
         }
     }
 
     pub(crate) fn resume_accept(&mut self, token: ListenerToken) {
         let Some(entry) = self.listeners.lookup_mut(token) else { return };
         entry.is_paused = false;
-        entry.rests_until = None;
+        entry.backoff_end = None;
         for socket in std::mem::take(&mut entry.held) {
             self.events.extend(accepted(token, socket));
         }
-        self.listeners.needs_tending = true;
+        self.listeners.needs_update = true;
     }
 
     pub(crate) fn stop_listening(&mut self, token: ListenerToken) {
         if let Some(entry) = self.listeners.lookup_mut(token) {
             entry.listener = None;
-            self.listeners.needs_tending = true;
+            self.listeners.needs_update = true;
         }
     }
 
     /// Arms and cancels accept requests and removes entries as needed. Returns `timeout`, shortened to the end
-    /// of the next rest.
-    pub(super) fn tend_listeners(&mut self, timeout: Option<Duration>) -> io::Result<Option<Duration>> {
-        if !self.listeners.needs_tending {
+    /// of the next back-off.
+    pub(super) fn update_listeners(&mut self, timeout: Option<Duration>) -> io::Result<Option<Duration>> {
+        if !self.listeners.needs_update {
             return Ok(timeout);
         }
-        self.listeners.needs_tending = false;
+        self.listeners.needs_update = false;
         let mut timeout = timeout;
         let now = Ticks::now();
         self.listeners.entries.retain(|entry| entry.listener.is_some() || entry.is_armed);
         for index in 0..self.listeners.entries.len() {
             let entry = &mut self.listeners.entries[index];
-            entry.rests_until = entry.rests_until.filter(|&until| until > now);
-            if let Some(until) = entry.rests_until {
-                self.listeners.needs_tending = true;
+            entry.backoff_end = entry.backoff_end.filter(|&until| until > now);
+            if let Some(until) = entry.backoff_end {
+                self.listeners.needs_update = true;
                 let left = Duration::from_nanos(until.ns_since(now));
                 timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
             }
             let user_data = entry.user_data();
-            let is_wanted = !entry.is_paused && entry.rests_until.is_none();
+            let is_wanted = !entry.is_paused && entry.backoff_end.is_none();
             match (&entry.listener, entry.is_armed) {
                 (Some(listener), false) if is_wanted => {
                     entry.is_armed = true;
@@ -148,7 +148,7 @@ impl Uring {
         if !completion.has_more() {
             entry.is_armed = false;
             self.in_flight_count -= 1;
-            self.listeners.needs_tending = true;
+            self.listeners.needs_update = true;
         }
         match result {
             Ok(fd) if entry.is_paused => {
@@ -158,7 +158,7 @@ impl Uring {
             Ok(fd) => accepted(token, Socket::new(fd)),
             Err(error) if error.raw_os_error() == Some(libc::ECANCELED) || is_transient(&error) => None,
             Err(error) => {
-                entry.rests_until = Some(Ticks::now().plus_ns(REST.as_nanos() as u64));
+                entry.backoff_end = Some(Ticks::now().plus_ns(ACCEPT_BACKOFF.as_nanos() as u64));
                 Some(Event::AcceptError { listener: token, error })
             }
         }

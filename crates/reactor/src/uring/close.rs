@@ -9,7 +9,7 @@ use crate::{CloseMode, CloseReason, ConnectionId, Event};
 use os::clock::Ticks;
 
 /// Maximum time in nanoseconds that a dropped reactor waits for its requests to end.
-const FAREWELL_NS: u64 = 2_000_000_000;
+const DROP_WAIT_NS: u64 = 2_000_000_000;
 
 impl Uring {
     pub(crate) fn close(&mut self, id: ConnectionId, mode: CloseMode) {
@@ -66,7 +66,7 @@ impl Uring {
             },
             Leaving::Closing(reason) => {
                 drop(connection.socket);
-                self.listeners.end_rests();
+                self.listeners.end_backoffs();
                 Event::Closed { connection: id, token, reason }
             }
         });
@@ -89,7 +89,7 @@ impl Uring {
             if self.in_flight_count == 0 && self.quiet.is_empty() {
                 return true;
             }
-            if Ticks::now().ns_since(start) > FAREWELL_NS {
+            if Ticks::now().ns_since(start) > DROP_WAIT_NS {
                 return false;
             }
             // SAFETY: (1) it contains no pointers.

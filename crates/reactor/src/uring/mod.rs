@@ -286,7 +286,7 @@ impl Uring {
         }
     }
 
-    /// Queues all requests that the current state requires. Returns `timeout`, shortened to the end of a rest.
+    /// Queues all requests that the current state requires. Returns `timeout`, shortened to the end of a back-off.
     fn make_requests(&mut self, timeout: Option<Duration>) -> io::Result<Option<Duration>> {
         if !self.is_wake_armed {
             let poll = Request::new(KIND_WAKE, Operation::AwaitSignals { fd: self.wake.eventfd() });
@@ -294,8 +294,8 @@ impl Uring {
             unsafe { self.push(&poll)? };
             self.is_wake_armed = true;
         }
-        let timeout = self.tend_listeners(timeout)?;
-        self.feed_starved();
+        let timeout = self.update_listeners(timeout)?;
+        self.resume_starved();
         self.submit_sends()?;
         let mut changed = std::mem::take(&mut self.changed);
         for id in changed.drain(..) {

@@ -12,7 +12,7 @@ use crate::receive_buffer::buffer_ring::BufferRing;
 use crate::sys;
 
 /// Timeout for an operation that completes at once.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The send buffer size that the probe requests, and a send size well above it. Both are small because the
 /// memory is charged, and connections may already exist.
@@ -84,7 +84,7 @@ fn probe_sends(ring: &mut Ring, near: UnixStream, mut far: UnixStream) -> io::Re
 
 fn next_completion(ring: &mut Ring) -> io::Result<Completion> {
     let mut completions = Vec::new();
-    ring.enter(1, Some(PATIENCE))?;
+    ring.enter(1, Some(PROBE_TIMEOUT))?;
     ring.take_completions(&mut completions)?;
     if completions.len() > 1 {
         return Err(io::Error::other("more completions than expected"));

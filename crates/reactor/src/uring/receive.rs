@@ -120,7 +120,7 @@ impl Uring {
 
     /// Resumes receiving for as many starved connections as there are free buffers, longest waiting first.
     /// Requests submitted now precede arrivals for armed requests, so they get the buffers.
-    pub(super) fn feed_starved(&mut self) {
+    pub(super) fn resume_starved(&mut self) {
         if self.starved.is_empty() {
             return;
         }

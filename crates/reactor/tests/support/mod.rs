@@ -1,7 +1,7 @@
 //! A reactor with a listener for tests, and peers for it.
 
-pub mod juggling;
 pub mod mixer;
+pub mod moving;
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};

@@ -43,14 +43,14 @@ impl Shared {
     pub fn kill_clients(&self, filter: &ClientFilter, own: u64) -> (u64, bool) {
         let now = clock::unix_millis();
         let mut count = 0;
-        let mut own_too = false;
+        let mut includes_own = false;
         for record in self.clients.all() {
             if !filter.keeps(&facts(&record, now)) {
                 continue;
             }
             // Others no longer see a connection that is being closed.
             if record.id == own {
-                own_too = true;
+                includes_own = true;
             } else if !self.clients.remove(record.id) {
                 continue;
             } else {
@@ -63,7 +63,7 @@ impl Shared {
             }
             count += 1;
         }
-        (count, own_too)
+        (count, includes_own)
     }
 
     /// Ends the wait of a connection in a blocking command. Returns whether it was in one.
@@ -86,7 +86,7 @@ impl Shared {
 
     /// Publishes what a line about the connection shows, before it is logged with a denial.
     pub fn publish_for_denial(&self, session: &Session) {
-        // The session of a script has no names.
+        // The session of a script does not have the texts that the client has set.
         if !session.flags.contains(SessionFlags::IN_SCRIPT) {
             self.publish_session(session);
         } else if let Some(record) = self.clients.find(session.id) {
@@ -122,7 +122,7 @@ fn facts(record: &ClientRecord, now: i64) -> ClientFacts {
     let texts = record.texts().clone();
     ClientFacts {
         id: record.id,
-        kind: if record.is_listener() { ClientKind::Pubsub } else { ClientKind::Normal },
+        kind: if record.has_subscriptions() { ClientKind::Pubsub } else { ClientKind::Normal },
         peer: record.peer.clone(),
         local: record.local.clone(),
         user: texts.user,
@@ -238,7 +238,7 @@ impl ClientRecord {
     }
 
     /// Whether it has subscriptions.
-    pub fn is_listener(&self) -> bool {
+    pub fn has_subscriptions(&self) -> bool {
         self.session_flags().contains(SessionFlags::LISTENING)
     }
 

@@ -2,13 +2,13 @@
 //!
 //! | the thread | the session of the client |
 //! |---|---|
-//! | takes a kept connection, or connects | waits |
+//! | takes a cached connection, or connects | waits |
 //! | waits for the requests | encodes the keys |
 //! | sends the requests, reads the replies, keeps the connection | waits |
 //! | ends | deletes the confirmed keys, replies |
 //!
-//! The session is notified of each step as by the end of a save. A client that is gone ends the transfer: what was sent
-//! then exists on both servers.
+//! The session is notified of each step as by the end of a save. If the client disconnects, the transfer ends: keys that
+//! were sent then exist on both servers.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -24,10 +24,10 @@ use sync::mpsc::{self, Receiver, Sender};
 use crate::shared::Shared;
 use crate::shared::migration_sockets::TargetSocket;
 
-/// The most transfers at a time.
+/// Maximum number of concurrent transfers.
 const TRANSFER_COUNT_MAX: usize = 64;
 
-/// The longest line of a reply that is accepted.
+/// Maximum size of a line of a reply, in bytes.
 const LINE_SIZE_MAX: u64 = 4096;
 
 const TOO_MANY: CommandError = CommandError::new("ERR Too many MIGRATE commands are running");
@@ -35,7 +35,7 @@ const NO_THREAD: CommandError = CommandError::new("ERR Can't start a thread for 
 const NO_CLIENT: CommandError = CommandError::new("ERR MIGRATE can't run from a file");
 const NOT_CONNECTED: &str = "IOERR error or timeout connecting to the client";
 
-/// The number of transfers under way.
+/// The number of running transfers.
 static TRANSFER_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Requests to send, and their number.
@@ -52,7 +52,7 @@ struct Handle {
 
 impl Transfer for Handle {
     fn send(&mut self, bytes: Vec<u8>, count: usize) {
-        // A thread that has ended has left its last step.
+        // Fails if the thread has ended: then `take_step` returns its last step.
         let _ = self.requests.send(Requests { bytes, count });
     }
 
@@ -64,7 +64,7 @@ impl Transfer for Handle {
 /// Begins a transfer for a client.
 ///
 /// # Errors
-/// There are too many, or there is no thread for it.
+/// The client has disconnected, too many transfers are running, or a thread can't be started.
 pub fn begin(
     shared: &'static Shared,
     target: TransferTarget,
@@ -79,9 +79,9 @@ pub fn begin(
     }
     let (requests, received) = mpsc::channel();
     let step = Arc::new(Mutex::new(None));
-    let transferring = Transferring { shared, target, client, step: Arc::clone(&step) };
+    let transfer = TransferThread { shared, target, client, step: Arc::clone(&step) };
     let body = move || {
-        transferring.run(&received);
+        transfer.run(&received);
         TRANSFER_COUNT.fetch_sub(1, Ordering::Relaxed);
     };
     if let Err(error) = sync::thread::Builder::new().name("migrate".to_owned()).spawn(body) {
@@ -93,29 +93,29 @@ pub fn begin(
 }
 
 /// The thread's side of a transfer.
-struct Transferring {
+struct TransferThread {
     shared: &'static Shared,
     target: TransferTarget,
     client: u64,
     step: Arc<Mutex<Option<TransferStep>>>,
 }
 
-/// Why a transfer over a connection failed.
-struct Broken {
+/// The error of a transfer over a connection, and its state at that time.
+struct TransferError {
     error: io::Error,
     /// Whether it failed while sending.
     is_writing: bool,
     confirmed: Vec<bool>,
     /// The first error reply.
-    refusal: Option<String>,
+    first_error: Option<String>,
 }
 
-impl Transferring {
+impl TransferThread {
     fn run(&self, requests: &Receiver<Requests>) {
         let name = [&self.target.host, b":".as_slice(), &self.target.port].concat();
-        let kept = self.shared.migration_sockets.take(&name);
-        let is_kept = kept.is_some();
-        let socket = match kept.map_or_else(|| self.connect(), Ok) {
+        let cached = self.shared.migration_sockets.take(&name);
+        let is_cached = cached.is_some();
+        let socket = match cached.map_or_else(|| self.connect(), Ok) {
             Ok(socket) => socket,
             Err(error) => {
                 log::debug!("MIGRATE can't connect to {}: {error}", name.escape_ascii());
@@ -127,12 +127,12 @@ impl Transferring {
             return self.shared.migration_sockets.keep(name, socket, Uptime::now());
         };
         let mut transferred = self.transfer(socket, &requests);
-        // A kept connection may have been closed by the target. Nothing was confirmed, so nothing is done twice.
-        if let Err(broken) = &transferred
-            && is_kept
-            && broken.confirmed.is_empty()
-            && broken.refusal.is_none()
-            && !is_timeout(&broken.error)
+        // A cached connection may have been closed by the target. Nothing was confirmed, so no key is sent twice.
+        if let Err(failure) = &transferred
+            && is_cached
+            && failure.confirmed.is_empty()
+            && failure.first_error.is_none()
+            && !is_timeout(&failure.error)
         {
             match self.connect() {
                 Ok(socket) => transferred = self.transfer(socket, &requests),
@@ -145,15 +145,15 @@ impl Transferring {
             }
         }
         self.end_step(match transferred {
-            Ok((socket, confirmed, refusal)) => {
+            Ok((socket, confirmed, first_error)) => {
                 self.shared.migration_sockets.keep(name, socket, Uptime::now());
-                TransferStep::Sent { confirmed, error: refusal }
+                TransferStep::Sent { confirmed, error: first_error }
             }
-            Err(Broken { error, is_writing, confirmed, refusal }) => {
+            Err(TransferError { error, is_writing, confirmed, first_error }) => {
                 log::debug!("MIGRATE to {} failed: {error}", name.escape_ascii());
                 let action = if is_writing { "writing" } else { "reading" };
-                let broken = format!("IOERR error or timeout {action} to target instance");
-                TransferStep::Sent { confirmed, error: refusal.or(Some(broken)) }
+                let failure = format!("IOERR error or timeout {action} to target instance");
+                TransferStep::Sent { confirmed, error: first_error.or(Some(failure)) }
             }
         });
     }
@@ -187,9 +187,9 @@ impl Transferring {
         &self,
         mut socket: TargetSocket,
         requests: &Requests,
-    ) -> Result<(TargetSocket, Vec<bool>, Option<String>), Broken> {
+    ) -> Result<(TargetSocket, Vec<bool>, Option<String>), TransferError> {
         let mut confirmed = Vec::new();
-        let mut refusal = None;
+        let mut first_error = None;
         let mut is_writing = true;
         let mut exchange = || {
             socket.stream.set_write_timeout(Some(self.target.timeout))?;
@@ -203,24 +203,24 @@ impl Transferring {
             socket.db = None;
             let mut reader = BufReader::new(&socket.stream);
             for _ in 0..preface_count {
-                note_refusal(&read_line(&mut reader)?, &mut refusal);
+                record_error(&read_line(&mut reader)?, &mut first_error);
             }
-            let is_refused = refusal.is_some();
+            let is_refused = first_error.is_some();
             for _ in 0..requests.count {
                 let line = read_line(&mut reader)?;
-                note_refusal(&line, &mut refusal);
+                record_error(&line, &mut first_error);
                 confirmed.push(!is_refused && !line.starts_with(b"-"));
             }
             Ok(())
         };
         match exchange() {
             Ok(()) => {
-                if refusal.is_none() {
+                if first_error.is_none() {
                     socket.db = Some(self.target.db);
                 }
-                Ok((socket, confirmed, refusal))
+                Ok((socket, confirmed, first_error))
             }
-            Err(error) => Err(Broken { error, is_writing, confirmed, refusal }),
+            Err(error) => Err(TransferError { error, is_writing, confirmed, first_error }),
         }
     }
 
@@ -266,9 +266,9 @@ fn read_line(reader: &mut BufReader<&TcpStream>) -> io::Result<Vec<u8>> {
 }
 
 /// Records the first error reply.
-fn note_refusal(line: &[u8], refusal: &mut Option<String>) {
+fn record_error(line: &[u8], first_error: &mut Option<String>) {
     if let Some(text) = line.strip_prefix(b"-") {
-        refusal.get_or_insert_with(|| {
+        first_error.get_or_insert_with(|| {
             format!("ERR Target instance replied with error: {}", String::from_utf8_lossy(text))
         });
     }

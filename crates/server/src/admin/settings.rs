@@ -17,8 +17,8 @@ use crate::shared::Shared;
 use crate::shared::certificates::concerns_tls;
 use crate::shared::modes::GlobalFlags;
 
-/// Why a hook failed, as text for the reply.
-type Refusal = String;
+/// The reason why a hook failed, as text for the reply.
+type HookError = String;
 
 impl Shared {
     /// `CONFIG SET`
@@ -80,7 +80,7 @@ impl Shared {
     }
 
     /// Applies the new value of a directive, where it has effects besides being read.
-    fn apply(&'static self, id: Id, config: &mut Config) -> Result<(), Refusal> {
+    fn apply(&'static self, id: Id, config: &mut Config) -> Result<(), HookError> {
         match id {
             Id::requirepass => {
                 self.set_default_password(config);
@@ -121,7 +121,7 @@ impl Shared {
         }
     }
 
-    fn switch_append_only(&'static self, config: &Config) -> Result<(), Refusal> {
+    fn switch_append_only(&'static self, config: &Config) -> Result<(), HookError> {
         let is_on = self.config.load().appendonly;
         match config.appendonly {
             true if !is_on => append_only::switch_on(self, config).map_err(|error| {
@@ -143,7 +143,7 @@ impl Shared {
         result
     }
 
-    fn change_thread_count(&'static self, config: &Config) -> Result<(), Refusal> {
+    fn change_thread_count(&'static self, config: &Config) -> Result<(), HookError> {
         let count = config.io_threads.count();
         if count > self.config.load().io_threads.count() {
             let missing = missing_descriptors(config)?;
@@ -190,7 +190,7 @@ impl Shared {
     }
 }
 
-fn enter_directory(config: &mut Config) -> Result<(), Refusal> {
+fn enter_directory(config: &mut Config) -> Result<(), HookError> {
     std::env::set_current_dir(&config.dir).map_err(|error| error.to_string())?;
     if let Ok(path) = std::env::current_dir() {
         config.dir = path.to_string_lossy().into_owned();
@@ -198,7 +198,7 @@ fn enter_directory(config: &mut Config) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn raise_descriptor_limit(config: &Config) -> Result<(), Refusal> {
+fn raise_descriptor_limit(config: &Config) -> Result<(), HookError> {
     match missing_descriptors(config)? {
         0 => Ok(()),
         missing => Err(format!(
@@ -209,14 +209,14 @@ fn raise_descriptor_limit(config: &Config) -> Result<(), Refusal> {
 }
 
 /// Raises the limit of open files for all clients and threads. Returns the number of missing descriptors.
-fn missing_descriptors(config: &Config) -> Result<u64, Refusal> {
+fn missing_descriptors(config: &Config) -> Result<u64, HookError> {
     let wanted = u64::from(config.maxclients) + crate::process::limits::own_descriptors(config);
     let limit = process::raise_open_file_limit(wanted).map_err(|error| error.to_string())?;
     Ok(wanted.saturating_sub(limit.soft))
 }
 
 /// Sets the process's out-of-memory score as configured: that of a primary.
-pub fn adjust_oom_score(config: &Config) -> Result<(), Refusal> {
+pub fn adjust_oom_score(config: &Config) -> Result<(), HookError> {
     // The score before the server set it; `None` while the server does not set it.
     static BEFORE: Mutex<Option<i32>> = Mutex::new(None);
     let mut before = BEFORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

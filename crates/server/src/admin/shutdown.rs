@@ -46,7 +46,7 @@ impl Shared {
             self.end();
             return Ok(false);
         }
-        // Without its first base the append-only file has nothing of the data, though it is what the next start would load.
+        // Before its first base is complete, the append-only file does not contain the data, but the next start loads it.
         let append_only = &self.persistence.append_only.figures;
         if self.config.load().appendonly && append_only.is_beginning.load(Ordering::Relaxed) {
             if !force {
@@ -93,7 +93,7 @@ impl Shared {
     /// Called when the data was saved for a shutdown, or could not be.
     fn end_shutdown(&self, is_saved: bool) {
         if is_saved && self.unsaved_changes() > 0 {
-            // By a request that was running when the pause began.
+            // A request that was running when the pause began has changed data.
             return self.modes.shutdown.save_again();
         }
         let Some(origin) = self.modes.shutdown.take() else { return };

@@ -1,4 +1,5 @@
-//! TLS of a connection: between its bytes in the reactor and those of its requests and replies. Moves along with it.
+//! TLS of a connection: between its bytes in the reactor and those of its requests and replies. Moves to
+//! another worker with its connection.
 
 use os::clock::Uptime;
 use tls::Stream;
@@ -20,7 +21,7 @@ pub struct Encryption {
 }
 
 impl Encryption {
-    /// Returns that of a new connection.
+    /// Returns the TLS state of a new connection.
     #[must_use]
     pub fn new(stream: Stream, refusal: Option<&'static [u8]>, now: Uptime) -> Self {
         Self { stream, awaits_step: false, has_ended: false, refusal, since: now }

@@ -20,7 +20,7 @@ pub struct Listeners {
     unix_path: Option<String>,
 }
 
-/// The TCP listeners, for changes.
+/// A handle of each TCP listener, for changes of the addresses.
 #[derive(Default)]
 pub struct ListenSockets {
     open: Mutex<Vec<ListenSocket>>,
@@ -66,8 +66,8 @@ pub struct Origin {
 pub struct ListenError {
     /// The address or path.
     pub address: String,
-    /// The port; 0: it has none.
-    pub port: u16,
+    /// The port; `None`: `address` is the path of the unix socket.
+    pub port: Option<u16>,
     /// `tcp`, `tls` or `unix`.
     pub kind: &'static str,
     /// The error of the kernel.
@@ -96,8 +96,8 @@ impl ListenSockets {
         for endpoint in endpoints(config) {
             if let Some(listener) = bind_tcp(&endpoint, config)? {
                 let token = token_of(listen_sockets.len() as u32, &endpoint);
-                let kept = listener.try_clone().map_err(|source| failure(&endpoint, source))?;
-                listen_sockets.push(ListenSocket { endpoint, token, listener: kept });
+                let handle = listener.try_clone().map_err(|source| failure(&endpoint, source))?;
+                listen_sockets.push(ListenSocket { endpoint, token, listener: handle });
                 listeners.waiting.push((listener, token));
             }
         }
@@ -105,10 +105,11 @@ impl ListenSockets {
             let mode = (config.unixsocketperm != 0).then_some(config.unixsocketperm);
             let path = Path::new(&config.unixsocket);
             let listener = Listener::unix(path, mode, config.tcp_backlog)
+                .map_err(|error| io::Error::new(error.kind(), format!("bind: {error}")))
                 .and_then(|listener| give_to_group(path, &config.unixsocketgroup).map(|()| listener))
                 .map_err(|source| ListenError {
                     address: config.unixsocket.clone(),
-                    port: 0,
+                    port: None,
                     kind: "unix",
                     source,
                 })?;
@@ -126,49 +127,51 @@ impl ListenSockets {
     pub fn relisten(&self, config: &Config) -> (Relisten, Result<(), RelistenError>) {
         let mut open = self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let wanted = endpoints(config);
-        let stays = |door: &ListenSocket| wanted.contains(&door.endpoint);
-        let missing: Vec<&Endpoint> =
-            wanted.iter().filter(|endpoint| !open.iter().any(|door| door.endpoint == **endpoint)).collect();
-        let mut next_number = open.iter().map(|door| number_of(door.token) + 1).max().unwrap_or(0);
+        let is_kept = |socket: &ListenSocket| wanted.contains(&socket.endpoint);
+        let missing: Vec<&Endpoint> = wanted
+            .iter()
+            .filter(|endpoint| !open.iter().any(|socket| socket.endpoint == **endpoint))
+            .collect();
+        let mut next_number = open.iter().map(|socket| number_of(socket.token) + 1).max().unwrap_or(0);
         let bind_missing =
             || missing.iter().map(|endpoint| Ok((*endpoint, bind_tcp(endpoint, config)?))).collect();
         let mut bound: Result<Vec<_>, ListenError> = bind_missing();
-        let leaves = |door: &&ListenSocket| !stays(door);
+        let is_removed = |socket: &&ListenSocket| !is_kept(socket);
         let is_wanted = |port: u16| wanted.iter().any(|endpoint| endpoint.port == port);
-        if bound.is_err() && open.iter().filter(leaves).any(|door| is_wanted(door.endpoint.port)) {
+        if bound.is_err() && open.iter().filter(is_removed).any(|socket| is_wanted(socket.endpoint.port)) {
             // An address to be closed may cover a new one.
-            open.iter().filter(leaves).for_each(|door| door.listener.hang_up());
+            open.iter().filter(is_removed).for_each(|socket| socket.listener.shut_down());
             bound = bind_missing();
         }
         let mut change = Relisten::default();
         let result = match bound {
             Ok(bound) => {
-                change.closed = open.iter().filter(leaves).map(|door| door.token).collect();
-                // At once, so that the next change can use the port: the first worker closes it later.
-                open.iter().filter(leaves).for_each(|door| door.listener.hang_up());
-                open.retain(stays);
+                change.closed = open.iter().filter(is_removed).map(|socket| socket.token).collect();
+                // At once, so that the next change can bind the port: the first worker closes the listeners later.
+                open.iter().filter(is_removed).for_each(|socket| socket.listener.shut_down());
+                open.retain(is_kept);
                 for (endpoint, listener) in bound {
                     let Some(listener) = listener else { continue };
-                    let Ok(kept) = listener.try_clone() else {
+                    let Ok(handle) = listener.try_clone() else {
                         return (Relisten::default(), Err(RelistenError));
                     };
                     let token = token_of(next_number, endpoint);
                     next_number += 1;
-                    open.push(ListenSocket { endpoint: endpoint.clone(), token, listener: kept });
+                    open.push(ListenSocket { endpoint: endpoint.clone(), token, listener: handle });
                     change.opened.push((listener, token));
                 }
                 Ok(())
             }
             Err(error) => {
                 log::warn!("Could not listen on {}: {}", error.address, error.source);
-                for door in open.iter_mut().filter(|door| door.listener.is_hung_up()) {
-                    change.closed.push(door.token);
-                    door.token = token_of(next_number, &door.endpoint);
+                for socket in open.iter_mut().filter(|socket| socket.listener.is_shut_down()) {
+                    change.closed.push(socket.token);
+                    socket.token = token_of(next_number, &socket.endpoint);
                     next_number += 1;
-                    let Ok(Some(again)) = bind_endpoint(&door.endpoint, config) else { continue };
-                    if let Ok(kept) = again.try_clone() {
-                        door.listener = kept;
-                        change.opened.push((again, door.token));
+                    let Ok(Some(listener)) = bind_endpoint(&socket.endpoint, config) else { continue };
+                    if let Ok(handle) = listener.try_clone() {
+                        socket.listener = handle;
+                        change.opened.push((listener, socket.token));
                     }
                 }
                 Err(RelistenError)
@@ -193,13 +196,13 @@ fn failure(endpoint: &Endpoint, source: io::Error) -> ListenError {
     let Endpoint { address, port, is_encrypted } = endpoint;
     ListenError {
         address: format!("{address}:{port}"),
-        port: *port,
+        port: Some(*port),
         kind: if *is_encrypted { "tls" } else { "tcp" },
         source,
     }
 }
 
-/// Makes a group the owner of a path; an empty one changes nothing.
+/// Makes a group the owner of a path. An empty `group` changes nothing.
 fn give_to_group(path: &Path, group: &str) -> io::Result<()> {
     if group.is_empty() {
         return Ok(());
@@ -274,7 +277,7 @@ impl Listeners {
     pub fn change(&mut self, change: Relisten, reactor: &mut Reactor) {
         for token in change.closed {
             reactor.stop_listening(token);
-            self.tokens.retain(|kept| *kept != token);
+            self.tokens.retain(|other| *other != token);
         }
         self.waiting.extend(change.opened);
         self.listen(reactor);
@@ -304,13 +307,13 @@ fn kind_of(token: ListenerToken) -> &'static str {
 }
 
 impl Origin {
-    /// Whether the connection came by the unix socket.
+    /// Whether the connection arrived on the unix socket.
     #[must_use]
     pub fn is_unix(&self) -> bool {
         self.unix_path.is_some()
     }
 
-    /// Whether the connection came by the TLS port.
+    /// Whether the connection arrived on the TLS port.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.is_encrypted

@@ -36,7 +36,7 @@ impl QueryBuffer {
         self.done += size;
         assert!(self.done <= self.bytes.len(), "only buffered bytes are executed");
         if self.len() <= self.done {
-            self.close_up();
+            self.compact();
         }
     }
 
@@ -62,7 +62,7 @@ impl QueryBuffer {
     }
 
     /// Moves the rest to the front of the buffer.
-    fn close_up(&mut self) {
+    fn compact(&mut self) {
         self.note_move();
         self.bytes.drain(..self.done);
         self.done = 0;

@@ -74,7 +74,7 @@ pub struct ClientRecord {
     pub db: ThreadCounter,
     /// [`SessionFlags`](commands::session::SessionFlags) bits.
     pub flags: ThreadCounter,
-    /// Whether it came by the unix socket.
+    /// Whether it arrived on the unix socket.
     pub is_unix: bool,
     /// Whether it follows redirections.
     pub follows_redirects: ThreadCounter,

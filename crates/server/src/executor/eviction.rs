@@ -112,7 +112,7 @@ impl MemoryBudget {
 
 impl Executor {
     /// Evicts until memory use is within `maxmemory`, or the time runs out: then the rest is left to
-    /// [`Self::go_on_evicting`]. `need` is the size of a request that may add to memory use; 0: it adds
+    /// [`Self::continue_eviction`]. `need` is the size of a request that may add to memory use; 0: it adds
     /// nothing. Returns `false` if there is nothing to evict.
     #[cold]
     pub fn make_room(&mut self, need: u64) -> bool {
@@ -122,7 +122,7 @@ impl Executor {
             return true;
         }
         let used = self.shared.used_memory();
-        // Includes memory about to be freed: buffers returned would otherwise be kept, and cost keys.
+        // Includes memory about to be freed: buffers returned would otherwise be kept, and further keys evicted.
         let is_over = used as u64 > self.settings.config.maxmemory && self.settings.config.maxmemory > 0;
         let is_short = &self.shared.memory.is_over_limit;
         if is_short.load(Ordering::Relaxed) != is_over {
@@ -315,17 +315,17 @@ impl Executor {
         // memory of connections that are being closed, or that exceeds the limit of the connections, as
         // some are about to be closed. So do messages about evicted keys to other threads, and output
         // that the kernel accepts at a turn's end.
-        let leaving = self.shared.memory.background.evicted_bytes()
+        let soon_free = self.shared.memory.background.evicted_bytes()
             + self.shared.client_memory().saturating_sub(self.settings.client_memory_max)
-            + self.shared.leaving_client_memory()
+            + self.shared.closing_client_memory()
             + self.shared.hub.underway_bytes()
             + self.shared.monitoring.statistics.sum(|thread| &thread.unsent_bytes)
-            + self.shared.monitoring.statistics.sum(|thread| &thread.in_hand_bytes);
-        room.saturating_add_unsigned(leaving)
+            + self.shared.monitoring.statistics.sum(|thread| &thread.current_reply_bytes);
+        room.saturating_add_unsigned(soon_free)
     }
 
     /// Continues the last eviction that ran out of time.
-    pub fn go_on_evicting(&mut self) {
+    pub fn continue_eviction(&mut self) {
         if self.budget.is_evicting && self.budget.excess_left.is_none() {
             self.make_room(0);
         }

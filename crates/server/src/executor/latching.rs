@@ -20,7 +20,7 @@ impl Executor {
     pub(super) fn release_or_keep(&mut self, connection: &mut Connection) {
         if connection.keeps_latches() {
             self.latching.log_effects();
-            connection.kept_latches = Some(self.latching.keep());
+            connection.held_latches = Some(self.latching.keep());
         }
         self.latching.release();
     }

@@ -49,7 +49,7 @@ impl Executor {
             && self.settings.thresholds.ns > TIMED_TOGETHER_NS_MAX
             && self.flags.load() == 0
             && !(self.shared.hub.is_congested()
-                && (connection.overran.is_some() || self.shared.hub.wants_every_change()))
+                && (connection.congested_target.is_some() || self.shared.hub.wants_every_change()))
             && self.latching.holds_nothing()
             && self.log_has_room(PLAIN_LOG_SIZE)
     }
@@ -65,7 +65,7 @@ impl Executor {
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Place {
-        simulation::pass(Gap::LetThrough);
+        simulation::pass(Gap::Admitted);
         let mut count = 0;
         let mut notable_sizes = (0, 0);
         let mut run = Run { id: None, first: 0 };
@@ -170,7 +170,7 @@ impl Executor {
                     || has_new_parts
                     || has_outgrown
                     || ctx.data.deferred.saw_expired.get()
-                    || self.shared.hub.has_overrun(self.thread)
+                    || self.shared.hub.has_congested_target(self.thread)
                 {
                     break 'plans;
                 }
@@ -201,8 +201,8 @@ impl Executor {
     /// worker is congested by the messages sent.
     #[inline(always)]
     pub(super) fn account_changes(&mut self, connection: &mut Connection) {
-        if self.shared.hub.has_overrun(self.thread) {
-            connection.overran = self.shared.hub.take_overrun(self.thread);
+        if self.shared.hub.has_congested_target(self.thread) {
+            connection.congested_target = self.shared.hub.take_congested_target(self.thread);
         }
         self.count_changes();
     }

@@ -30,7 +30,7 @@ pub(super) struct Planner {
     /// swapped.
     other_pipeline: Box<PrefetchPipeline>,
     /// Memory for later batches.
-    #[expect(clippy::vec_box, reason = "they go from hand to hand, and are large")]
+    #[expect(clippy::vec_box, reason = "large plans are moved between owners")]
     spare_plans: Vec<Box<Planned>>,
     found: Vec<u32>,
     /// The number of `MULTI`.
@@ -58,7 +58,7 @@ impl Planner {
     }
 
     /// Keeps the memory of a batch for reuse, unless it is unusually large or enough are kept.
-    pub(super) fn keep_for_later(&mut self, mut planned: Box<Planned>) {
+    pub(super) fn recycle(&mut self, mut planned: Box<Planned>) {
         if self.spare_plans.len() < SPARE_PLAN_COUNT_MAX {
             planned.trim();
             self.spare_plans.push(planned);

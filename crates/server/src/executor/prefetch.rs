@@ -29,7 +29,7 @@ const KEYS_OF_REQUEST_MAX: u64 = WARM_COUNT as u64;
 
 /// Maximum number of announced keys. As many that were passed are dropped together.
 const ANNOUNCED_COUNT_MAX: usize = 4096;
-const FORGOTTEN_COUNT: u64 = 1024;
+const DROPPED_COUNT: u64 = 1024;
 
 /// Keys that are or recently were prefetched: those of a plain request, and those ahead of it.
 const WINDOW_SIZE: usize = 128;
@@ -38,12 +38,12 @@ const _: () = assert!(WINDOW_SIZE as u64 >= PLAIN_KEY_COUNT_MAX as u64 + GROUP_S
 /// The keys of planned requests, numbered in the order of announcement.
 #[derive(Default)]
 pub(super) struct PrefetchPipeline {
-    /// Their hashes, from the key with number `forgotten_count` on.
+    /// Their hashes, from the key with number `dropped_count` on.
     announced: Vec<u64>,
     /// The database of the keys whose buckets are prefetched next, and the numbers from which on other databases apply.
     db: DbIndex,
     changes_of_db: VecDeque<(u64, DbIndex)>,
-    forgotten_count: u64,
+    dropped_count: u64,
     /// How many keys' buckets, and entries, were prefetched.
     bucket_count: u64,
     entry_count: u64,
@@ -57,14 +57,14 @@ pub(super) struct PrefetchPipeline {
 impl PrefetchPipeline {
     /// The number of keys announced so far, which is the number of the next one.
     pub(super) fn announced_count(&self) -> u64 {
-        self.forgotten_count + self.announced.len() as u64
+        self.dropped_count + self.announced.len() as u64
     }
 
     /// Announces keys that requests will touch in this order, in this database as far as is known. Of a
     /// large number only the first are recorded.
     #[inline(always)]
     pub(super) fn announce(&mut self, keys: &[PlannedKey], db: DbIndex) {
-        if self.bucket_count - self.forgotten_count >= FORGOTTEN_COUNT {
+        if self.bucket_count - self.dropped_count >= DROPPED_COUNT {
             self.drop_passed();
         }
         if db != self.changes_of_db.back().map_or(self.db, |(_, db)| *db) {
@@ -80,7 +80,7 @@ impl PrefetchPipeline {
     pub(super) fn advance(&mut self, data: &Latched<'_>, first: u64, key_count: u32) {
         let end = first + u64::from(key_count).min(KEYS_OF_REQUEST_MAX);
         if end >= self.due {
-            self.go_on(data, first, end);
+            self.prefetch_group(data, first, end);
         }
     }
 
@@ -96,7 +96,7 @@ impl PrefetchPipeline {
 
     /// Prefetches the next group.
     #[inline(never)]
-    fn go_on(&mut self, data: &Latched<'_>, first: u64, end: u64) {
+    fn prefetch_group(&mut self, data: &Latched<'_>, first: u64, end: u64) {
         let announced_count = self.announced_count();
         let due = end + GROUP_SIZE;
         // Advances as far as the requests have since the last group, and a step further.
@@ -134,7 +134,7 @@ impl PrefetchPipeline {
     #[inline(always)]
     fn prefetch_buckets_of_db(&mut self, data: &Latched<'_>, goal: u64) {
         let goal = goal.max(self.bucket_count).min(self.announced_count());
-        let [first, end] = [self.bucket_count, goal].map(|number| (number - self.forgotten_count) as usize);
+        let [first, end] = [self.bucket_count, goal].map(|number| (number - self.dropped_count) as usize);
         self.window.prefetch_buckets(
             data.prefetcher(self.db),
             self.bucket_count,
@@ -176,8 +176,8 @@ impl PrefetchPipeline {
     /// Drops the hashes of keys whose buckets were prefetched.
     #[cold]
     fn drop_passed(&mut self) {
-        self.announced.drain(..(self.bucket_count - self.forgotten_count) as usize);
-        self.forgotten_count = self.bucket_count;
+        self.announced.drain(..(self.bucket_count - self.dropped_count) as usize);
+        self.dropped_count = self.bucket_count;
     }
 
     /// Drops all keys.
@@ -188,7 +188,7 @@ impl PrefetchPipeline {
         self.displaced.shrink_to(KEPT_COUNT_MAX);
         self.changes_of_db.clear();
         self.db = DbIndex(0);
-        (self.forgotten_count, self.bucket_count, self.entry_count, self.due) = (0, 0, 0, 0);
+        (self.dropped_count, self.bucket_count, self.entry_count, self.due) = (0, 0, 0, 0);
     }
 }
 
@@ -264,7 +264,7 @@ mod tests {
             let on_their_way = pipeline.entry_count..pipeline.bucket_count;
             assert!(on_their_way.clone().all(|number| pipeline.window.at(number).hash == number));
         }
-        assert!(pipeline.announced.len() < 2 * FORGOTTEN_COUNT as usize);
+        assert!(pipeline.announced.len() < 2 * DROPPED_COUNT as usize);
         assert_eq!(pipeline.announced_count(), 5010);
     }
 

@@ -67,7 +67,7 @@ impl<H: Host> LogReplay<H> {
         let mut executor = Executor::new(shared, REPLAY_THREAD, seed, own, Rc::clone(&scripts));
         executor.is_replay = true;
         executor.flags = NO_MODES.get_or_init(GlobalFlags::default);
-        executor.take_config_over();
+        executor.apply_config();
         // Without a place among the epochs' participants it prefetches nothing.
         let _ = executor.latching.join_epochs();
         let address = || "append-only file".to_owned();
@@ -89,7 +89,7 @@ impl<H: Host> LogReplay<H> {
     fn end_wait(&mut self) {
         let (connection, latching) = (&mut self.connection, &mut self.executor.latching);
         if let Some(parked) = connection.parked.take() {
-            latching.restore(parked.kept);
+            latching.restore(parked.held);
             while !latching.claim(parked.busy, connection.token.0) {
                 sync::thread::sleep(BUSY_WAIT);
             }

@@ -22,7 +22,7 @@ use crate::scripts::errors;
 impl Executor {
     /// Whether the script that has just run ended without a result, because it needs other latches.
     pub(super) fn must_run_script_again(&mut self, connection: &mut Connection) -> bool {
-        match self.scripts.take_again() {
+        match self.scripts.take_rerun_latches() {
             Some(latches) => {
                 connection.script_latches = latches;
                 connection.session.command_count -= 1;
@@ -102,13 +102,13 @@ impl Executor {
         self.orphans.push(orphan);
     }
 
-    /// Whether there are scripts whose connections are gone.
+    /// Whether there are scripts whose connections are closed.
     #[must_use]
     pub fn has_orphans(&self) -> bool {
         !self.orphans.is_empty() || self.scripts.has_orphans()
     }
 
-    /// Continues scripts whose connections are gone.
+    /// Continues scripts whose connections are closed.
     #[cold]
     pub fn continue_orphans(&mut self, host: &dyn Host) {
         if let Some(dirty) = self.scripts.continue_orphan(&mut self.latching) {
@@ -139,7 +139,7 @@ impl Executor {
         self.subscriptions.deliver_after_transaction(&mut Vec::new());
     }
 
-    /// Ends a request whose connection is gone: as [`Self::run`], without a reply.
+    /// Ends a request whose connection is closed: as [`Self::run`], without a reply.
     fn end_orphan(&mut self, host: &dyn Host) {
         if self.latching.has_ready() {
             self.serve_ready(host);

@@ -133,8 +133,8 @@ impl Executor {
                 | BlockReason::Save
                 | BlockReason::Transfer { .. },
             ) => {
-                let unheard = SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP;
-                connection.is_muted = connection.session.flags.intersects(unheard);
+                let muting = SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP;
+                connection.is_muted = connection.session.flags.intersects(muting);
                 return BeginWait::Begun;
             }
             Some(BlockReason::Replicas { .. } | BlockReason::Disk { .. }) => {
@@ -173,8 +173,8 @@ impl Executor {
                 self.latching.enlist(waited.iter().map(key), wait.needs, id, address, Box::new(request))
             }
         };
-        let unheard = SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP;
-        connection.is_muted = connection.session.flags.intersects(unheard);
+        let muting = SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP;
+        connection.is_muted = connection.session.flags.intersects(muting);
         connection.record.set_waiter(Some(Arc::clone(&waiter)));
         connection.waiter = Some(waiter);
         BeginWait::Begun
@@ -249,9 +249,9 @@ impl Executor {
         host: &dyn Host,
     ) -> DeferredStep {
         if let Some(parked) = deferred.parked.take() {
-            self.latching.restore(parked.kept);
+            self.latching.restore(parked.held);
             if !self.latching.claim(parked.busy, token.0) {
-                deferred.parked = Some(ParkedCommand { kept: self.latching.keep(), busy: parked.busy });
+                deferred.parked = Some(ParkedCommand { held: self.latching.keep(), busy: parked.busy });
                 return DeferredStep::Parked;
             }
         }
@@ -261,7 +261,7 @@ impl Executor {
         }
         while let Err(busy) = self.latch_deferred(deferred) {
             if !self.latching.park(busy, Mode::Write, token.0) {
-                deferred.parked = Some(ParkedCommand { kept: self.latching.keep(), busy });
+                deferred.parked = Some(ParkedCommand { held: self.latching.keep(), busy });
                 return DeferredStep::Parked;
             }
         }

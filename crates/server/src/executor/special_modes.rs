@@ -51,7 +51,7 @@ impl Executor {
             self.subscriptions.deliver_after_command(&mut connection.session, &mut connection.out);
         }
         let session = &connection.session;
-        if session.is_listener() && session.protocol == Protocol::Resp2 && !is_for_listeners(found) {
+        if session.is_listener() && session.protocol == Protocol::Resp2 && !is_for_subscribers(found) {
             let name = super::refusals::full_name(found);
             self.reject(connection, found, &CommandError::owned(format!(
                 "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
@@ -127,10 +127,10 @@ impl Executor {
         if !may_publish(command) && !self.flags.is_set(GlobalFlags::MONITORED) {
             return false;
         }
-        if connection.overran.is_some_and(|thread| hub.is_thread_congested(thread)) {
+        if connection.congested_target.is_some_and(|thread| hub.is_thread_congested(thread)) {
             return true;
         }
-        connection.overran = None;
+        connection.congested_target = None;
         match command.name {
             "publish" => hub.is_audience_congested(SubscriptionKind::Channel, args.at(1)),
             "spublish" => hub.is_audience_congested(SubscriptionKind::ShardChannel, args.at(1)),
@@ -143,7 +143,7 @@ impl Executor {
     pub(super) fn wait_for_congestion(&mut self, connection: &mut Connection) -> Step {
         let timeout = Some(CONGESTION_WAIT);
         connection.session.blocked = Some(Blocked { timeout, reason: BlockReason::Congestion });
-        Step::Again
+        Step::NotExecuted
     }
 
     /// Whether a request may change entries that the running snapshot has not saved yet.
@@ -170,7 +170,7 @@ impl Executor {
             Room::Now => None,
             Room::Waiting => {
                 connection.session.blocked = Some(Blocked { timeout: None, reason: BlockReason::Log });
-                Some(Step::Again)
+                Some(Step::NotExecuted)
             }
         }
     }
@@ -179,7 +179,7 @@ impl Executor {
         let left_ms = self.shared.modes.pause.until().ms_since(Uptime::now());
         let timeout = Some(Duration::from_millis(u64::try_from(left_ms).unwrap_or(0)));
         connection.session.blocked = Some(Blocked { timeout, reason: BlockReason::Pause });
-        Step::Again
+        Step::NotExecuted
     }
 
     /// While files are loaded: refuses a command that may not run meanwhile. Returns whether it did.
@@ -198,7 +198,7 @@ impl Executor {
     /// Checks a request that waited for a latch: if a pause has begun meanwhile, it releases its latches
     /// and waits for the end of the pause. If a load has begun, it is refused.
     #[cold]
-    pub(super) fn attend_to_changes(
+    pub(super) fn recheck_modes(
         &mut self,
         connection: &mut Connection,
         found: Found,
@@ -262,7 +262,7 @@ impl Executor {
         connection.session.command_count -= 1;
         self.account_changes(connection);
         match connection.session.blocked {
-            Some(_) => Step::Again,
+            Some(_) => Step::NotExecuted,
             None => Step::Unfinished,
         }
     }
@@ -396,7 +396,7 @@ impl Executor {
         self.shared.monitoring.log_command(&self.settings.config, &connection.session, found, args, cost);
     }
 
-    /// Rare work after a command: swallow its reply, close, wait.
+    /// Rare work after a command: suppress its reply, close, wait.
     #[cold]
     pub(super) fn finish_special(&mut self, connection: &mut Connection, mark: usize) -> Step {
         if connection.session.flags.intersects(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP) {
@@ -419,7 +419,7 @@ impl Executor {
 }
 
 /// Whether a RESP2 connection with subscriptions may run the command.
-fn is_for_listeners(found: Found) -> bool {
+fn is_for_subscribers(found: Found) -> bool {
     // Compares the full name: `LATENCY RESET` and the like are not `RESET`.
     found.command.flags.contains(Flags::PUSH_REPLY)
         || matches!(NUMBERED[found.id.0 as usize].0.as_str(), "ping" | "quit" | "reset")

@@ -106,7 +106,7 @@ impl Queue {
         self.written.notify_all();
     }
 
-    /// Waits until all entries are written, with a time limit: the disk may be stuck.
+    /// Waits until all entries are written, with a time limit: a write may hang.
     pub fn wait_until_written(&self, time: Duration) {
         let is_pending = |waiting: &mut Waiting| {
             waiting.is_writing || !waiting.batch.entries.is_empty() || waiting.batch.dropped_count > 0

@@ -28,9 +28,9 @@ pub struct WorkerStatistics {
     /// Bytes of the buffers that hold the output of this turn.
     pub unsent_bytes: ThreadCounter,
     /// Bytes of the buffer for the replies of the current connection, if memory is limited and the buffer is not kept.
-    pub in_hand_bytes: ThreadCounter,
+    pub current_reply_bytes: ThreadCounter,
     /// Bytes of memory of connections that are being closed. Only the sum over all threads is meaningful; it wraps.
-    pub leaving_bytes: ThreadCounter,
+    pub closing_bytes: ThreadCounter,
     /// The recent maximum of waiting input of one connection, in bytes.
     pub input_buffer_max: RecentMax,
     /// The recent maximum of output of one connection, in bytes.
@@ -183,8 +183,8 @@ impl WorkerStatistics {
             received_bytes: ThreadCounter::new(),
             sent_bytes: ThreadCounter::new(),
             unsent_bytes: ThreadCounter::new(),
-            in_hand_bytes: ThreadCounter::new(),
-            leaving_bytes: ThreadCounter::new(),
+            current_reply_bytes: ThreadCounter::new(),
+            closing_bytes: ThreadCounter::new(),
             input_buffer_max: RecentMax::default(),
             output_buffer_max: RecentMax::default(),
             turns: ThreadCounter::new(),

@@ -13,11 +13,11 @@ use crate::shared::Shared;
 const BUSY_WAIT: Duration = Duration::from_micros(50);
 
 /// Only one thread waits at a time, because all threads use one token.
-static TURN: Mutex<()> = Mutex::new(());
+static LOCK: Mutex<()> = Mutex::new(());
 
 /// Runs `body` while all latches are held for writing. It must be brief: all clients wait.
 pub fn with_all_latches<R>(shared: &Shared, body: impl FnOnce() -> R) -> R {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let waiting = Waiting { token: Token::underway(0).0, wait: &|| sync::thread::sleep(BUSY_WAIT) };
     let all = shared.keyspace.latch_all_slots(&waiting);
     let result = body();

@@ -31,7 +31,7 @@ const EMPTY_VERSION: u16 = 11;
 const END_MARK: u8 = 0xff;
 
 /// The interval at which the written LSN is checked.
-const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 const IN_PROGRESS: CommandError =
     CommandError::new("ERR Background append only file rewriting already in progress");
@@ -108,13 +108,13 @@ fn start_writer(shared: &'static Shared, files: AppendOnlyFiles<ServerDisk>) -> 
 /// # Errors
 /// Of the file system.
 pub fn switch_on(shared: &'static Shared, config: &Config) -> Result<(), AppendOnlyError> {
-    let mut files = open_again(shared, config)?;
+    let mut files = reopen(shared, config)?;
     files.start()?;
     keep_rewriting(shared, || Writer::start(shared, files, None))
 }
 
 /// Opens the files after those of a thread that was ordered to stop, which may still be synchronising.
-fn open_again(shared: &Shared, config: &Config) -> Result<AppendOnlyFiles<ServerDisk>, FilesError> {
+fn reopen(shared: &Shared, config: &Config) -> Result<AppendOnlyFiles<ServerDisk>, FilesError> {
     end(shared);
     shared.persistence.append_only.clear_orders();
     open(config)
@@ -161,7 +161,7 @@ pub fn request_rewrite(shared: &'static Shared, is_queued: bool) -> Result<&'sta
 
 /// Writes the base of an append-only file that is switched off. As in Redis there is no increment behind it.
 fn write_once(shared: &'static Shared) -> Result<(), AppendOnlyError> {
-    let mut files = open_again(shared, &shared.config.load())?;
+    let mut files = reopen(shared, &shared.config.load())?;
     files.start_base_only()?;
     keep_rewriting(shared, || Writer::start_base_only(shared, files))
 }
@@ -180,7 +180,7 @@ pub fn await_written(shared: &Shared) {
         && append_only.figures.written.load(Ordering::Acquire) < end.0
         && append_only.failure().is_none()
     {
-        sync::thread::sleep(LOOK_INTERVAL);
+        sync::thread::sleep(CHECK_INTERVAL);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The thread that writes the append-only file: it reads the write log, writes new bytes, and synchronises the file as
 //! `appendfsync` requires.
 //!
-//! Owns the files and a reader of the log; no other thread writes them. Touches shared state only to say how far the log
+//! Owns the files and a reader of the log; no other thread writes them. Touches shared state only to publish how far the log
 //! is durable and whether writing fails. The thread never waits for a latch while it writes, so the disk delays only
 //! replies that wait for it (`always`), and writers when the log's buffer is full.
 //!
@@ -56,7 +56,7 @@ const RETRY_INTERVAL_MS: i64 = if cfg!(test) { 1 } else { 1000 };
 
 /// How long changes may wait in the log before they are written, unless with `always`, in which replies wait for them. Under
 /// load the thread writes larger pieces, and no worker has to wake it.
-const PACE: Duration = Duration::from_millis(1);
+const WRITE_DELAY: Duration = Duration::from_millis(1);
 
 /// The longest sleep.
 const SLEEP_MAX: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 500 });
@@ -193,26 +193,26 @@ where
                 if self.is_stopping && has_failed_before {
                     return false;
                 }
-                // The next turn recovers, or rests.
+                // The next turn recovers or waits.
                 false
             }
         };
-        self.show();
-        if !is_idle && self.is_paced() {
-            self.shared.persistence.append_only.wait_for_order(PACE);
+        self.publish_figures();
+        if !is_idle && self.delays_write() {
+            self.shared.persistence.append_only.wait_for_order(WRITE_DELAY);
         }
-        !is_idle || self.rest(self.until_sync().unwrap_or(SLEEP_MAX).min(SLEEP_MAX))
+        !is_idle || self.wait_for_work(self.until_sync().unwrap_or(SLEEP_MAX).min(SLEEP_MAX))
     }
 
-    /// Whether the next write waits for more.
-    fn is_paced(&mut self) -> bool {
+    /// Whether the next write waits for more changes.
+    fn delays_write(&mut self) -> bool {
         let is_always = self.policy() == Appendfsync::Always;
         let left = self.reader.as_mut().map_or(0, |reader| reader.complete_end().0 - reader.lsn().0);
         !is_always && !self.is_stopping && self.failure.is_none() && left < WRITE_SIZE_MAX as u64
     }
 
-    /// Waits for work, at most for this time. Returns false if the thread must end instead.
-    fn rest(&mut self, timeout: Duration) -> bool {
+    /// Waits for work, at most for this time. Returns false if the thread must end.
+    fn wait_for_work(&mut self, timeout: Duration) -> bool {
         if !self.is_stopping {
             self.shared.persistence.append_only.wait(self.reader.as_mut(), timeout);
         }
@@ -367,7 +367,7 @@ where
         failure.retry_at = Uptime::now().plus_ms(RETRY_INTERVAL_MS);
         // A failed sync with `always` leaves everything that it did not cover in the log: invariant 1.
         if failure.has_lost {
-            return self.begin_again();
+            return self.begin_new_history();
         }
         let Ok(cut_off) = self.files.undo_append().map(|()| 0).or_else(|_| self.files.rollback()) else {
             return false;
@@ -394,7 +394,7 @@ where
     }
 
     /// Publishes the state for `INFO`.
-    fn show(&mut self) {
+    fn publish_figures(&mut self) {
         let (size, synced_size) = self.files.current_size();
         let figures = self.figures();
         figures.is_unsynced.store(size != synced_size, Ordering::Relaxed);

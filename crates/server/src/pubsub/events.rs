@@ -42,6 +42,6 @@ impl Observer for EventPublisher {
     }
 
     fn stale(&self, thread: usize, key: &[u8], readers: &BTreeSet<u64>, by: u64) {
-        self.hub.stale(thread, key, readers, by);
+        self.hub.invalidate(thread, key, readers, by);
     }
 }

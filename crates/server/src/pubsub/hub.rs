@@ -27,7 +27,7 @@ use commands::tracking::Redirection;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sync::{HashMap, Inside, Mutex, MutexGuard, OnceLock, Padded, Passage, RandomState};
 
-use super::names::{Audience, Channels, Listened, Patterns};
+use super::names::{Audience, Channels, NamedAudience, Patterns};
 use crate::connection::registry::Registry;
 use crate::mail::message::{Heading, Message};
 use crate::mail::{Mail, Workers};
@@ -83,9 +83,9 @@ struct Backlog {
 /// The recent sends of a worker; written by that worker only.
 #[derive(Default)]
 struct Sender {
-    /// One more than the index of a congested worker that it has sent to since the last call of `take_overrun`;
+    /// One more than the index of a congested worker that it has sent to since the last call of `take_congested_target`;
     /// 0: none.
-    overran: AtomicU32,
+    congested_target: AtomicU32,
 }
 
 /// The workers, and the replay of an append-only file.
@@ -149,7 +149,7 @@ impl Hub {
     }
 
     /// Sets the registry, by which connections are found by client id.
-    pub fn introduce(&self, clients: &'static Registry) {
+    pub fn set_registry(&self, clients: &'static Registry) {
         let _ = self.clients.set(clients);
     }
 
@@ -274,17 +274,17 @@ impl Hub {
             if kind == SubscriptionKind::ShardChannel { &self.shard_channels } else { &self.channels };
         let mut threads = ThreadSet::default();
         let mut count = 0;
-        let mut listen = |audience: &Audience| {
+        let mut count_audience = |audience: &Audience| {
             threads.insert_all(audience);
             count += audience.count();
             audience.stamp
         };
-        let stamp = channels.look(channel, &mut listen).unwrap_or(0);
+        let stamp = channels.with_audience(channel, &mut count_audience).unwrap_or(0);
         let mut matching = Vec::new();
         if kind == SubscriptionKind::Channel && self.patterns.len() > 0 {
-            self.patterns.for_each(|Listened { name, audience }| {
+            self.patterns.for_each(|NamedAudience { name, audience }| {
                 if base::glob::matches(name, channel) {
-                    matching.push((Arc::clone(name), listen(audience)));
+                    matching.push((Arc::clone(name), count_audience(audience)));
                 }
             });
         }
@@ -301,7 +301,7 @@ impl Hub {
 
     /// Until the result is dropped, no connection with tracking or subscriptions changes its worker. Must not
     /// be called by a worker that is publishing.
-    pub(super) fn keep_connections(&self, sender: usize) -> Inside<'_> {
+    pub(super) fn block_moves(&self, sender: usize) -> Inside<'_> {
         self.passage.enter(sender)
     }
 
@@ -319,21 +319,21 @@ impl Hub {
         if let Some(sender) = sender
             && backlog.is_congested.load(Ordering::SeqCst)
         {
-            self.senders[sender].0.overran.store(thread as u32 + 1, Ordering::Relaxed);
+            self.senders[sender].0.congested_target.store(thread as u32 + 1, Ordering::Relaxed);
         }
     }
 
-    /// Whether a worker has sent to a congested one since [`Self::take_overrun`].
+    /// Whether a worker has sent to a congested one since [`Self::take_congested_target`].
     #[inline]
-    pub fn has_overrun(&self, sender: usize) -> bool {
-        self.senders[sender].0.overran.load(Ordering::Relaxed) != 0
+    pub fn has_congested_target(&self, sender: usize) -> bool {
+        self.senders[sender].0.congested_target.load(Ordering::Relaxed) != 0
     }
 
     /// Returns a congested worker that this one has sent to since the last call. To be called by that worker.
-    pub fn take_overrun(&self, sender: usize) -> Option<usize> {
-        let overran = &self.senders[sender].0.overran;
-        let thread = (overran.load(Ordering::Relaxed) as usize).checked_sub(1)?;
-        overran.store(0, Ordering::Relaxed);
+    pub fn take_congested_target(&self, sender: usize) -> Option<usize> {
+        let congested_target = &self.senders[sender].0.congested_target;
+        let thread = (congested_target.load(Ordering::Relaxed) as usize).checked_sub(1)?;
+        congested_target.store(0, Ordering::Relaxed);
         Some(thread)
     }
 
@@ -350,9 +350,9 @@ impl Hub {
             |audience: &Audience| audience.threads().any(|thread| self.is_thread_congested(thread));
         let channels =
             if kind == SubscriptionKind::ShardChannel { &self.shard_channels } else { &self.channels };
-        let mut found = channels.look(channel, is_congested).unwrap_or(false);
+        let mut found = channels.with_audience(channel, is_congested).unwrap_or(false);
         if kind == SubscriptionKind::Channel && !found {
-            self.patterns.for_each(|Listened { name, audience }| {
+            self.patterns.for_each(|NamedAudience { name, audience }| {
                 found = found || (is_congested(audience) && base::glob::matches(name, channel));
             });
         }
@@ -410,9 +410,9 @@ impl Hub {
     #[must_use]
     pub fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64 {
         let count = match kind {
-            SubscriptionKind::Channel => self.channels.look(name, Audience::count),
-            SubscriptionKind::ShardChannel => self.shard_channels.look(name, Audience::count),
-            SubscriptionKind::Pattern => self.patterns.look(name, Audience::count),
+            SubscriptionKind::Channel => self.channels.with_audience(name, Audience::count),
+            SubscriptionKind::ShardChannel => self.shard_channels.with_audience(name, Audience::count),
+            SubscriptionKind::Pattern => self.patterns.with_audience(name, Audience::count),
             SubscriptionKind::Prefix => self.lock_caching().prefixes.get(name).map(Audience::count),
         };
         count.unwrap_or(0)
@@ -513,7 +513,10 @@ mod tests {
         hub.publish(3, SubscriptionKind::Channel, b"c", &text);
         hub.publish(4, SubscriptionKind::Channel, b"d", b"");
         assert!(hub.is_congested() && hub.is_thread_congested(1) && !hub.is_thread_congested(2));
-        assert_eq!((hub.take_overrun(3), hub.take_overrun(3), hub.take_overrun(4)), (Some(1), None, None));
+        assert_eq!(
+            (hub.take_congested_target(3), hub.take_congested_target(3), hub.take_congested_target(4)),
+            (Some(1), None, None)
+        );
         let waits = [&b"c"[..], b"cc", b"d", b"e"]
             .map(|name| hub.is_audience_congested(SubscriptionKind::Channel, name));
         assert_eq!(waits, [true, true, false, false]);
@@ -528,7 +531,7 @@ mod tests {
     fn invalidations_follow_a_moved_connection() {
         let hub = hub();
         let clients: &'static Registry = Box::leak(Box::new(Registry::default()));
-        hub.introduce(clients);
+        hub.set_registry(clients);
         let record = Arc::new(ClientRecord::new(7, String::new(), String::new(), 3, 0));
         record.flags.set(u64::from(SessionFlags::TRACKING.bits()));
         record.token.set(Token::new(1, 0, 0).0);
@@ -536,7 +539,7 @@ mod tests {
         let unread = |thread: usize| hub.workers.handle(thread).mailbox().unread_count();
         std::thread::scope(|scope| {
             hub.change_thread(&[], 1, 2, |_| {
-                scope.spawn(|| hub.stale(0, b"key", &[7].into(), 9));
+                scope.spawn(|| hub.invalidate(0, b"key", &[7].into(), 9));
                 // It waits for the end of the move, or has sent the message to the old worker.
                 while hub.passage.step_count(0) == 0 && unread(1) == 0 {
                     std::thread::yield_now();

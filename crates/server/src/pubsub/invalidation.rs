@@ -1,6 +1,6 @@
 //! Client-side caching: invalidations for connections whose cached keys have changed.
 //!
-//! A change invalidates its key for the readers under the slot's latch ([`Hub::stale`]). So a later read
+//! A change invalidates its key for the readers under the slot's latch ([`Hub::invalidate`]). So a later read
 //! returns the new value, and the reply to an earlier read is in its connection's output already. Connections
 //! in broadcast mode get the changes of a turn together, before its replies are sent ([`Hub::broadcast`]).
 
@@ -18,24 +18,24 @@ use crate::mail::invalidation::{Broadcast, Invalidation};
 
 impl Invalidation {
     /// Writes it to the output of its connection.
-    pub fn give(&self, hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
+    pub fn write_to(&self, hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
         if self.is_redirected {
-            write(session, out, self.keys.as_deref(), true);
+            write_keys(session, out, self.keys.as_deref(), true);
         } else if !session.broadcasts() {
-            give(hub, session, out, self.keys.as_deref());
+            write_invalidation(hub, session, out, self.keys.as_deref());
         }
     }
 }
 
 impl Broadcast {
     /// Writes it to the output of a connection with this prefix.
-    pub fn give(&self, hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
+    pub fn write_to(&self, hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
         if !session.flags.contains(SessionFlags::TRACKING_NOLOOP) {
-            return give(hub, session, out, Some(&self.keys));
+            return write_invalidation(hub, session, out, Some(&self.keys));
         }
         let others = self.of_others(session.id);
         if !others.is_empty() {
-            give(hub, session, out, Some(&array_of(&others)));
+            write_invalidation(hub, session, out, Some(&array_of(&others)));
         }
     }
 
@@ -46,17 +46,17 @@ impl Broadcast {
 }
 
 /// Invalidates all cached keys of a connection.
-pub fn give_all(hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
-    give(hub, session, out, None);
+pub fn write_invalidation_of_all(hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
+    write_invalidation(hub, session, out, None);
 }
 
 /// Writes an invalidation to a tracking connection, or the notice that its redirection target is closed. An
 /// existing target was notified by the worker that made the change.
-fn give(hub: &Hub, session: &mut Session, out: &mut Vec<u8>, keys: Option<&[u8]>) {
+fn write_invalidation(hub: &Hub, session: &mut Session, out: &mut Vec<u8>, keys: Option<&[u8]>) {
     let Some(tracking) = &session.tracking else { return };
     let redirect = tracking.redirect;
     if redirect == 0 {
-        write(session, out, keys, false);
+        write_keys(session, out, keys, false);
     } else if hub.clients().and_then(|clients| clients.find(redirect)).is_none() {
         session.flags.insert(SessionFlags::BROKEN_REDIRECT);
         if session.protocol == Protocol::Resp3 {
@@ -70,7 +70,7 @@ fn give(hub: &Hub, session: &mut Session, out: &mut Vec<u8>, keys: Option<&[u8]>
 
 /// Writes keys to a connection: in RESP3 as a push. RESP2 has only messages for this, for subscribed
 /// connections that are the target of a redirection.
-fn write(session: &Session, out: &mut Vec<u8>, keys: Option<&[u8]>, is_redirected: bool) {
+fn write_keys(session: &Session, out: &mut Vec<u8>, keys: Option<&[u8]>, is_redirected: bool) {
     let mut out = ReplyBuffer::new(out, session.protocol);
     if session.protocol == Protocol::Resp3 {
         out.push(2);
@@ -98,11 +98,11 @@ fn array_of(keys: &[&[u8]]) -> Vec<u8> {
 
 impl Hub {
     /// Invalidates a key for its readers. Called under the latch of its slot.
-    pub fn stale(&self, sender: usize, key: &[u8], readers: &BTreeSet<u64>, by: u64) {
+    pub fn invalidate(&self, sender: usize, key: &[u8], readers: &BTreeSet<u64>, by: u64) {
         let Some(clients) = self.clients() else { return };
         let keys: Arc<[u8]> = array_of(&[key]).into();
         // Mail to a connection's old worker would arrive after replies that its new worker sends meanwhile.
-        let _kept = self.keep_connections(sender);
+        let _moves_blocked = self.block_moves(sender);
         for client in readers {
             // Readers that are closed, or have ended tracking, are filtered here.
             let Some(record) = clients.find(*client) else { continue };
@@ -278,18 +278,18 @@ mod tests {
         // NOLOOP: the other client's last change counts.
         let (mut session, mut out) = (session(Protocol::Resp3), Vec::new());
         session.flags.insert(SessionFlags::TRACKING_NOLOOP);
-        broadcast.give(&hub, &mut session, &mut out);
+        broadcast.write_to(&hub, &mut session, &mut out);
         assert_eq!(out, b">2\r\n$10\r\ninvalidate\r\n*1\r\n$2\r\nab\r\n");
     }
 
     #[test]
     fn resp2_clients_are_notified_only_by_redirection() {
         let (mut session, mut out) = (session(Protocol::Resp2), Vec::new());
-        write(&session, &mut out, Some(b"_"), false);
-        write(&session, &mut out, Some(b"_"), true);
+        write_keys(&session, &mut out, Some(b"_"), false);
+        write_keys(&session, &mut out, Some(b"_"), true);
         assert!(out.is_empty());
         session.flags.insert(SessionFlags::LISTENING);
-        write(&session, &mut out, None, true);
+        write_keys(&session, &mut out, None, true);
         assert_eq!(out, b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n$-1\r\n");
     }
 
@@ -298,7 +298,7 @@ mod tests {
         let hub = Hub::new(Box::leak(Box::new(Workers::all_open())));
         let (mut session, mut out) = (session(Protocol::Resp3), Vec::new());
         session.tracking = Some(Box::new(Tracking { redirect: 99, ..Tracking::default() }));
-        give_all(&hub, &mut session, &mut out);
+        write_invalidation_of_all(&hub, &mut session, &mut out);
         assert_eq!(out, b">2\r\n$21\r\ntracking-redir-broken\r\n:99\r\n");
         assert!(session.flags.contains(SessionFlags::BROKEN_REDIRECT));
     }

@@ -19,7 +19,7 @@ use sync::HashMap;
 use wire::reply::ReplyBuffer;
 
 use super::hub::Hub;
-use super::invalidation::give_all;
+use super::invalidation::write_invalidation_of_all;
 use crate::connection::{Connection, Token};
 use crate::mail::invalidation::{Broadcast, Invalidation};
 use crate::mail::message::{Form, Message};
@@ -31,7 +31,7 @@ pub struct LocalSubscriptions {
     hub: &'static Hub,
     handle: &'static WorkerHandle,
     inbox: RefCell<Inbox>,
-    listeners: RefCell<Listeners>,
+    subscribers: RefCell<SubscribersByName>,
     /// The connection whose requests are being executed.
     current_client: Cell<Token>,
     /// Messages for a connection that unsubscribed within a transaction, to be sent after the transaction.
@@ -41,7 +41,7 @@ pub struct LocalSubscriptions {
 /// Mail that was fetched and not handled yet.
 #[derive(Default)]
 struct Inbox {
-    letters: VecDeque<(u64, Mail)>,
+    queue: VecDeque<(u64, Mail)>,
     /// Number of the last mail.
     last: u64,
     scratch: Vec<Mail>,
@@ -50,7 +50,7 @@ struct Inbox {
 /// The connections subscribed to a name, each with the stamp from which on it is; for a prefix, with the number
 /// of the last mail before the subscription.
 #[derive(Default)]
-enum Audience {
+enum Subscribers {
     #[default]
     Nobody,
     /// The common case where names are very many.
@@ -58,7 +58,7 @@ enum Audience {
     Several(HashMap<Token, u64>),
 }
 
-impl Audience {
+impl Subscribers {
     fn is_empty(&self) -> bool {
         match self {
             Self::Nobody => true,
@@ -107,12 +107,12 @@ impl Audience {
 
 /// The subscribed connections of each name, by kind.
 #[derive(Default)]
-struct Listeners {
-    names: [HashMap<Arc<[u8]>, Audience>; SUBSCRIPTION_KINDS.len()],
+struct SubscribersByName {
+    names: [HashMap<Arc<[u8]>, Subscribers>; SUBSCRIPTION_KINDS.len()],
 }
 
-impl Listeners {
-    fn of(&self, kind: SubscriptionKind, name: &[u8]) -> Option<&Audience> {
+impl SubscribersByName {
+    fn of(&self, kind: SubscriptionKind, name: &[u8]) -> Option<&Subscribers> {
         self.names[kind as usize].get(name)
     }
 
@@ -139,7 +139,7 @@ impl LocalSubscriptions {
             hub,
             handle,
             inbox: RefCell::default(),
-            listeners: RefCell::default(),
+            subscribers: RefCell::default(),
             current_client: Cell::new(Token(0)),
             late: RefCell::default(),
         }
@@ -160,20 +160,20 @@ impl LocalSubscriptions {
         self.handle.mailbox().drain(&mut inbox.scratch);
         for mail in inbox.scratch.drain(..) {
             inbox.last += 1;
-            inbox.letters.push_back((inbox.last, mail));
+            inbox.queue.push_back((inbox.last, mail));
         }
     }
 
     /// Takes the oldest fetched mail.
     pub fn next(&self) -> Option<(u64, Mail)> {
-        self.inbox.borrow_mut().letters.pop_front()
+        self.inbox.borrow_mut().queue.pop_front()
     }
 
     /// Whether there is mail, fetched or not.
     #[must_use]
     #[inline]
     pub fn has_mail(&self) -> bool {
-        self.handle.mailbox().unread_count() > 0 || !self.inbox.borrow().letters.is_empty()
+        self.handle.mailbox().unread_count() > 0 || !self.inbox.borrow().queue.is_empty()
     }
 
     /// Subscribes the current client to a name.
@@ -184,7 +184,7 @@ impl LocalSubscriptions {
         } else {
             self.hub.begin(kind, name, self.thread)
         };
-        self.listeners.borrow_mut().insert(kind, Arc::clone(&shared), self.current_client.get(), since);
+        self.subscribers.borrow_mut().insert(kind, Arc::clone(&shared), self.current_client.get(), since);
         session.add_subscription(kind, shared);
     }
 
@@ -197,7 +197,7 @@ impl LocalSubscriptions {
             self.hub.await_publishers();
         }
         self.catch_up(session, out);
-        self.listeners.borrow_mut().remove(kind, name, self.current_client.get());
+        self.subscribers.borrow_mut().remove(kind, name, self.current_client.get());
         session.note_deaf(kind, name);
     }
 
@@ -227,7 +227,7 @@ impl LocalSubscriptions {
         out.append(&mut self.late.borrow_mut());
     }
 
-    /// Takes the messages that are held back out of the way while a transaction is paused, or puts them back.
+    /// Swaps the messages that are held back with `late`: a paused transaction keeps its own.
     pub fn exchange_late(&self, late: &mut Vec<u8>) {
         std::mem::swap(late, &mut self.late.borrow_mut());
     }
@@ -236,16 +236,16 @@ impl LocalSubscriptions {
     fn write_pending(&self, token: Token, session: &mut Session, out: &mut Vec<u8>) {
         let delivered_seq = session.delivered_seq;
         let inbox = &mut *self.inbox.borrow_mut();
-        for (number, mail) in &mut inbox.letters {
+        for (number, mail) in &mut inbox.queue {
             match mail {
                 Mail::Invalidated(invalidation) if invalidation.client == session.id => {
-                    invalidation.give(self.hub, session, out);
+                    invalidation.write_to(self.hub, session, out);
                     self.hub.delivered(self.thread, invalidation.size());
                     *mail = Mail::Nothing;
                 }
                 Mail::Published(message) if *number > delivered_seq => {
-                    self.for_each_name(message, |listeners, stamp, form| {
-                        if listeners.since(token).is_some_and(|since| since <= stamp) {
+                    self.for_each_name(message, |subscribers, stamp, form| {
+                        if subscribers.since(token).is_some_and(|since| since <= stamp) {
                             form.write(out, session.protocol);
                         }
                     });
@@ -253,9 +253,11 @@ impl LocalSubscriptions {
                 Mail::Broadcast(broadcast)
                     if *number > delivered_seq && self.is_for(broadcast, *number, token) =>
                 {
-                    broadcast.give(self.hub, session, out);
+                    broadcast.write_to(self.hub, session, out);
                 }
-                Mail::InvalidatedAll if *number > delivered_seq => give_all(self.hub, session, out),
+                Mail::InvalidatedAll if *number > delivered_seq => {
+                    write_invalidation_of_all(self.hub, session, out)
+                }
                 _ => {}
             }
         }
@@ -263,24 +265,25 @@ impl LocalSubscriptions {
     }
 
     fn is_for(&self, broadcast: &Broadcast, number: u64, token: Token) -> bool {
-        let all = self.listeners.borrow();
-        let since =
-            all.of(SubscriptionKind::Prefix, &broadcast.prefix).and_then(|listeners| listeners.since(token));
+        let all = self.subscribers.borrow();
+        let since = all
+            .of(SubscriptionKind::Prefix, &broadcast.prefix)
+            .and_then(|subscribers| subscribers.since(token));
         since.is_some_and(|since| since < number)
     }
 
     /// The receivers of a broadcast.
-    pub fn broadcast_listeners(&self, number: u64, broadcast: &Broadcast) -> Vec<Token> {
+    pub fn broadcast_receivers(&self, number: u64, broadcast: &Broadcast) -> Vec<Token> {
         self.hub.delivered(self.thread, broadcast.size());
-        let all = self.listeners.borrow();
-        let listeners =
-            all.of(SubscriptionKind::Prefix, &broadcast.prefix).into_iter().flat_map(Audience::iter);
-        listeners.filter(|(_, since)| *since < number).map(|(token, _)| token).collect()
+        let all = self.subscribers.borrow();
+        let subscribers =
+            all.of(SubscriptionKind::Prefix, &broadcast.prefix).into_iter().flat_map(Subscribers::iter);
+        subscribers.filter(|(_, since)| *since < number).map(|(token, _)| token).collect()
     }
 
     /// Returns an invalidation whose connection has moved, to be forwarded; marks it as delivered
     /// otherwise.
-    pub fn invalidation_came(&self, invalidation: Invalidation, is_here: bool) -> Option<Invalidation> {
+    pub fn receive_invalidation(&self, invalidation: Invalidation, is_here: bool) -> Option<Invalidation> {
         self.hub.delivered(self.thread, invalidation.size());
         if is_here {
             return Some(invalidation);
@@ -289,36 +292,36 @@ impl LocalSubscriptions {
         None
     }
 
-    /// Calls `give` for each receiver of a message, with the message's form for it.
-    pub fn deliver(&self, message: &Message, mut give: impl FnMut(Token, Form<'_>)) {
-        self.for_each_name(message, |listeners, stamp, form| {
-            for (token, since) in listeners.iter() {
+    /// Calls `deliver` for each receiver of a message, with the message's form for it.
+    pub fn deliver(&self, message: &Message, mut deliver: impl FnMut(Token, Form<'_>)) {
+        self.for_each_name(message, |subscribers, stamp, form| {
+            for (token, since) in subscribers.iter() {
                 if since <= stamp {
-                    give(token, form);
+                    deliver(token, form);
                 }
             }
         });
         self.hub.delivered(self.thread, message.size());
     }
 
-    /// Calls `see` with the local subscribers of each name that a message is for, and the stamp of its audience.
-    fn for_each_name(&self, message: &Message, mut see: impl FnMut(&Audience, u64, Form<'_>)) {
-        let all = self.listeners.borrow();
+    /// Calls `visit` with the local subscribers of each name that a message is for, and the stamp of its audience.
+    fn for_each_name(&self, message: &Message, mut visit: impl FnMut(&Subscribers, u64, Form<'_>)) {
+        let all = self.subscribers.borrow();
         let heading = &message.heading;
-        if let Some(listeners) = all.of(heading.kind, message.channel()) {
-            see(listeners, heading.stamp, message.to_channel());
+        if let Some(subscribers) = all.of(heading.kind, message.channel()) {
+            visit(subscribers, heading.stamp, message.to_channel());
         }
         let mut head = Vec::new();
         for (pattern, stamp) in &heading.patterns {
-            if let Some(listeners) = all.of(SubscriptionKind::Pattern, pattern) {
-                see(listeners, *stamp, message.to_pattern(pattern, &mut head));
+            if let Some(subscribers) = all.of(SubscriptionKind::Pattern, pattern) {
+                visit(subscribers, *stamp, message.to_pattern(pattern, &mut head));
             }
         }
     }
 
     /// Removes the subscriptions of a closed connection.
     pub fn remove(&self, token: Token, subscriptions: &Subscriptions) {
-        let mut listeners = self.listeners.borrow_mut();
+        let mut subscribers = self.subscribers.borrow_mut();
         for kind in SUBSCRIPTION_KINDS {
             for name in subscriptions.names(kind) {
                 if kind == SubscriptionKind::Prefix {
@@ -326,7 +329,7 @@ impl LocalSubscriptions {
                 } else {
                     self.hub.end(kind, name, self.thread);
                 }
-                listeners.remove(kind, name, token);
+                subscribers.remove(kind, name, token);
             }
         }
     }
@@ -347,20 +350,20 @@ impl LocalSubscriptions {
             connection.subscribed_since = since;
             leave(connection);
         });
-        let mut listeners = self.listeners.borrow_mut();
-        names.iter().for_each(|(kind, name)| listeners.remove(*kind, name, token));
+        let mut subscribers = self.subscribers.borrow_mut();
+        names.iter().for_each(|(kind, name)| subscribers.remove(*kind, name, token));
     }
 
     /// Registers a connection that has arrived from another worker by the mail with this number.
-    pub fn welcome(&self, token: Token, session: &mut Session, since: u64, number: u64) {
+    pub fn register_moved(&self, token: Token, session: &mut Session, since: u64, number: u64) {
         // Earlier mail was for other connections, or went to its old worker.
         session.delivered_seq = number;
         let Some(subscriptions) = &mut session.subscriptions else { return };
-        let mut listeners = self.listeners.borrow_mut();
+        let mut subscribers = self.subscribers.borrow_mut();
         for kind in SUBSCRIPTION_KINDS {
             for name in subscriptions.names(kind) {
                 let since = if kind == SubscriptionKind::Prefix { number } else { since };
-                listeners.insert(kind, Arc::clone(name), token, since);
+                subscribers.insert(kind, Arc::clone(name), token, since);
             }
         }
     }

@@ -29,5 +29,5 @@ mod names;
 
 pub use events::EventPublisher;
 pub use hub::Hub;
-pub use invalidation::give_all;
+pub use invalidation::write_invalidation_of_all;
 pub use local::LocalSubscriptions;

@@ -36,7 +36,7 @@ pub struct Audience {
 
 /// A name with its audience.
 #[derive(Clone)]
-pub struct Listened {
+pub struct NamedAudience {
     /// The name, shared by all users.
     pub name: Arc<[u8]>,
     /// The workers with its subscribers.
@@ -106,7 +106,7 @@ pub struct Channels {
 /// A name in its bucket.
 struct Link {
     hash: u64,
-    listened: Listened,
+    entry: NamedAudience,
     next: Option<Arc<Link>>,
 }
 
@@ -132,18 +132,18 @@ fn links(bucket: &Option<Arc<Link>>) -> impl Iterator<Item = &Arc<Link>> {
 }
 
 /// Returns the name and its audience, if the bucket has them.
-fn find<'a>(bucket: &'a Option<Arc<Link>>, hash: u64, name: &[u8]) -> Option<&'a Listened> {
-    links(bucket).find(|link| link.hash == hash && *link.listened.name == *name).map(|link| &link.listened)
+fn find<'a>(bucket: &'a Option<Arc<Link>>, hash: u64, name: &[u8]) -> Option<&'a NamedAudience> {
+    links(bucket).find(|link| link.hash == hash && *link.entry.name == *name).map(|link| &link.entry)
 }
 
 /// Returns the bucket without one of its names: the links after it are shared, those before it are copied.
 fn without(bucket: Option<&Arc<Link>>, name: &Arc<[u8]>) -> Option<Arc<Link>> {
     let link = bucket?;
-    if Arc::ptr_eq(&link.listened.name, name) {
+    if Arc::ptr_eq(&link.entry.name, name) {
         return link.next.clone();
     }
     let next = without(link.next.as_ref(), name);
-    Some(Arc::new(Link { hash: link.hash, listened: link.listened.clone(), next }))
+    Some(Arc::new(Link { hash: link.hash, entry: link.entry.clone(), next }))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -168,12 +168,12 @@ impl Channels {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Passes a name's audience to `see`, if it has one.
-    pub fn look<T>(&self, name: &[u8], see: impl FnOnce(&Audience) -> T) -> Option<T> {
+    /// Passes a name's audience to `visit`, if it has one.
+    pub fn with_audience<T>(&self, name: &[u8], visit: impl FnOnce(&Audience) -> T) -> Option<T> {
         let table = self.table.load();
         let hash = self.hasher.hash_one(name);
         let bucket = table.bucket(hash).load();
-        Some(see(&find(&bucket, hash, name)?.audience))
+        Some(visit(&find(&bucket, hash, name)?.audience))
     }
 
     /// Changes a name's audience. Returns the shared name.
@@ -186,13 +186,13 @@ impl Channels {
         let before = bucket.load_full();
         let found = find(&before, hash, name).cloned();
         let was_there = found.is_some();
-        let mut listened =
-            found.unwrap_or_else(|| Listened { name: Arc::from(name), audience: Audience::default() });
-        change(&mut listened.audience);
-        let shared = Arc::clone(&listened.name);
-        let is_left = !listened.audience.is_empty();
+        let mut entry =
+            found.unwrap_or_else(|| NamedAudience { name: Arc::from(name), audience: Audience::default() });
+        change(&mut entry.audience);
+        let shared = Arc::clone(&entry.name);
+        let is_left = !entry.audience.is_empty();
         let others = if was_there { without(before.as_ref(), &shared) } else { before };
-        bucket.store(if is_left { Some(Arc::new(Link { hash, listened, next: others })) } else { others });
+        bucket.store(if is_left { Some(Arc::new(Link { hash, entry, next: others })) } else { others });
         match (was_there, is_left) {
             (false, true) => {
                 let count = self.count.fetch_add(1, Ordering::SeqCst) + 1;
@@ -215,7 +215,7 @@ impl Channels {
                 let half: &mut Option<Arc<Link>> = &mut halves[usize::from(table.index(link.hash) != index)];
                 let moved = match half.take() {
                     None if link.next.is_none() => Arc::clone(link),
-                    next => Arc::new(Link { hash: link.hash, listened: link.listened.clone(), next }),
+                    next => Arc::new(Link { hash: link.hash, entry: link.entry.clone(), next }),
                 };
                 *half = Some(moved);
             }
@@ -230,7 +230,7 @@ impl Channels {
     pub fn names(&self) -> Vec<Arc<[u8]>> {
         let table = self.table.load();
         let of_bucket = |bucket: &ArcSwapOption<Link>| -> Vec<Arc<[u8]>> {
-            links(&bucket.load()).map(|link| Arc::clone(&link.listened.name)).collect()
+            links(&bucket.load()).map(|link| Arc::clone(&link.entry.name)).collect()
         };
         table.0.iter().flat_map(of_bucket).collect()
     }
@@ -247,7 +247,7 @@ pub struct Patterns {
 /// All patterns by index.
 struct Blocks(Box<[ArcSwapOption<Block>]>);
 
-type Block = [Option<Arc<Listened>>; BLOCK_LEN];
+type Block = [Option<Arc<NamedAudience>>; BLOCK_LEN];
 
 impl Default for Blocks {
     fn default() -> Self {
@@ -263,7 +263,7 @@ impl Blocks {
     }
 
     /// Replaces the block that contains an index.
-    fn put(&self, place: usize, pattern: Option<Arc<Listened>>) {
+    fn put(&self, place: usize, pattern: Option<Arc<NamedAudience>>) {
         let block = &self.0[place / BLOCK_LEN];
         let mut patterns = block.load_full().map_or_else(Block::default, |patterns| (*patterns).clone());
         patterns[place % BLOCK_LEN] = pattern;
@@ -271,7 +271,7 @@ impl Blocks {
         block.store((!is_empty).then(|| Arc::new(patterns)));
     }
 
-    fn at(&self, place: usize) -> Option<Arc<Listened>> {
+    fn at(&self, place: usize) -> Option<Arc<NamedAudience>> {
         self.0[place / BLOCK_LEN].load().as_ref()?[place % BLOCK_LEN].clone()
     }
 }
@@ -291,18 +291,18 @@ impl Patterns {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Passes each pattern to `see`.
-    pub fn for_each(&self, mut see: impl FnMut(&Listened)) {
+    /// Passes each pattern to `visit`.
+    pub fn for_each(&self, mut visit: impl FnMut(&NamedAudience)) {
         for block in &self.blocks.load().0 {
-            block.load().iter().flat_map(|block| block.iter().flatten()).for_each(|found| see(found));
+            block.load().iter().flat_map(|block| block.iter().flatten()).for_each(|found| visit(found));
         }
     }
 
-    /// Passes a pattern's audience to `see`, if it has one.
-    pub fn look<T>(&self, pattern: &[u8], see: impl FnOnce(&Audience) -> T) -> Option<T> {
+    /// Passes a pattern's audience to `visit`, if it has one.
+    pub fn with_audience<T>(&self, pattern: &[u8], visit: impl FnOnce(&Audience) -> T) -> Option<T> {
         let places = lock(&self.changing);
         let place = *places.place_of.get(pattern)?;
-        self.blocks.load().at(place).map(|found| see(&found.audience))
+        self.blocks.load().at(place).map(|found| visit(&found.audience))
     }
 
     /// Changes a pattern's audience. Returns the shared pattern.
@@ -340,7 +340,7 @@ impl Patterns {
             if place == blocks.0.len() * BLOCK_LEN {
                 self.blocks.store(Arc::new(blocks.grown()));
             }
-            let changed = is_left.then(|| Arc::new(Listened { name: Arc::clone(&name), audience }));
+            let changed = is_left.then(|| Arc::new(NamedAudience { name: Arc::clone(&name), audience }));
             self.blocks.load().put(place, changed);
         }
         name
@@ -377,11 +377,11 @@ mod tests {
         assert_eq!((channels.len(), channels.names().len()), (NAME_COUNT, NAME_COUNT));
         assert!(channels.table.load().0.len() >= NAME_COUNT / NAMES_A_BUCKET_MAX);
         for number in 0..NAME_COUNT {
-            assert_eq!(channels.look(&name(number), Audience::count), Some(3));
+            assert_eq!(channels.with_audience(&name(number), Audience::count), Some(3));
             for thread in [1, 1, 2] {
                 channels.change(&name(number), &mut |audience| audience.remove(thread));
             }
-            assert_eq!(channels.look(&name(number), Audience::count), None);
+            assert_eq!(channels.with_audience(&name(number), Audience::count), None);
         }
         assert_eq!((channels.len(), channels.names().len()), (0, 0));
     }
@@ -400,7 +400,7 @@ mod tests {
             });
             is_done.recv_timeout(std::time::Duration::from_secs(10)).expect("a lookup holds no lock");
         };
-        names.0.look(&name(0), |_| change_elsewhere()).expect("the name exists");
+        names.0.with_audience(&name(0), |_| change_elsewhere()).expect("the name exists");
         names.1.for_each(|_| change_elsewhere());
     }
 
@@ -423,7 +423,7 @@ mod tests {
         }
         let seen: BTreeSet<Vec<u8>> = patterns.names().iter().map(|name| name.to_vec()).collect();
         assert_eq!((patterns.len(), &seen), (model.len(), &model));
-        assert!(model.iter().all(|name| patterns.look(name, Audience::count) == Some(1)));
+        assert!(model.iter().all(|name| patterns.with_audience(name, Audience::count) == Some(1)));
         for name in &model {
             patterns.change(name, &mut |audience| audience.remove(7));
         }

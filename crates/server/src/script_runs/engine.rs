@@ -15,20 +15,20 @@ use super::job::Job;
 /// take no memory.
 const STACK_SIZE: usize = 8 << 20;
 
-/// What the coroutine is continued with.
+/// The input with which the coroutine continues.
 enum Input {
     Run(Box<Job>),
     Continue,
     End,
 }
 
-/// Why it pauses.
+/// The reason for a pause of the coroutine.
 enum Output {
     Done(Box<Job>, Outcome),
     Paused,
 }
 
-/// How a run went on.
+/// The state of a run after a step.
 pub(super) enum Progress {
     /// It has ended.
     Done(Box<Job>, Outcome),
@@ -42,7 +42,7 @@ pub(super) struct Engine {
     interpreter: Rc<RefCell<Interpreter<Job>>>,
     /// The job for the next run.
     pub(super) job: Option<Box<Job>>,
-    /// The generation of the libraries that it has.
+    /// The generation of the libraries that are loaded in the interpreter.
     pub(super) libraries_generation: Option<u64>,
     /// Whether the deprecated functions exist.
     pub(super) is_insecure: bool,
@@ -77,7 +77,7 @@ impl Engine {
     }
 
     /// Continues a paused run.
-    pub(super) fn go_on(&mut self) -> Progress {
+    pub(super) fn continue_run(&mut self) -> Progress {
         self.resume(Input::Continue)
     }
 
@@ -122,7 +122,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // One that is paused within a script is leaked.
+        // A coroutine that is paused within a script is leaked.
         if self.client == 0 && self.job.is_some() {
             let _ = self.coroutine.resume(Input::End);
         }

@@ -1,7 +1,7 @@
-//! A run of a script: what it holds, and what it has done. The interpreter asks it for everything ([`script::Server`]).
+//! A run of a script: its latches, its effects, and the functions that the interpreter calls ([`script::Server`]).
 //!
 //! Owns the latches and effects of the request while the script runs, and a session of its own, as scripts select
-//! databases for themselves. Owns nothing borrowed, so that it can be put aside while the script pauses.
+//! databases for themselves. Owns nothing borrowed, so that it can be stored while the script is paused.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::shared::Shared;
 /// How long a script runs until its worker serves others, in nanoseconds.
 const SLICE_NS_MAX: u64 = 1_000_000;
 
-/// What is run.
+/// A script or function.
 #[derive(Clone)]
 pub enum Code {
     /// A script.
@@ -37,13 +37,13 @@ pub enum Code {
     Function {
         /// Its name.
         name: Vec<u8>,
-        /// What it declares about itself.
+        /// The flags that it declares.
         flags: ScriptFlags,
     },
 }
 
 impl Code {
-    /// What it declares about itself.
+    /// The flags that it declares.
     #[must_use]
     pub fn flags(&self) -> ScriptFlags {
         match self {
@@ -52,7 +52,7 @@ impl Code {
         }
     }
 
-    /// How it is killed.
+    /// Selects the command that kills it.
     #[must_use]
     pub fn kind(&self) -> ScriptKind {
         match self {
@@ -61,7 +61,7 @@ impl Code {
         }
     }
 
-    /// What the interpreter runs.
+    /// The form that the interpreter runs.
     #[must_use]
     pub fn run(&self) -> Run<'_> {
         match self {
@@ -96,11 +96,12 @@ pub struct Job {
     pub(super) allows_oom: bool,
     pub(super) has_written: bool,
     pub(super) has_met_undeclared: bool,
-    /// Whether the worker may do something else while the script runs.
+    /// Whether the script may pause while its worker serves others.
     pub(super) may_pause: bool,
-    /// The connection whose request it is; 0: it is gone.
+    /// The connection whose request it is; 0: it is closed.
     pub(super) client: u64,
-    pub(super) again: ScriptLatches,
+    /// The latches with which it must be run again after [`Outcome::Again`](script::Outcome::Again).
+    pub(super) rerun_latches: ScriptLatches,
     pub(super) protocol: Protocol,
     pub(super) out: Vec<u8>,
     pub(super) planned: Vec<PlannedKey>,
@@ -141,7 +142,7 @@ impl Job {
             has_met_undeclared: false,
             may_pause: false,
             client: 0,
-            again: ScriptLatches::Declared,
+            rerun_latches: ScriptLatches::Declared,
             protocol: Protocol::Resp2,
             out: Vec::new(),
             planned: Vec::new(),
@@ -155,7 +156,7 @@ impl Job {
         }
     }
 
-    /// Takes over what the context holds, and the client for which the script runs.
+    /// Takes the latched data from the context, and copies the state of the client for which the script runs.
     pub(super) fn begin(&mut self, ctx: &mut Ctx<'_>) {
         ctx.data.exchange(&mut self.data);
         self.data.mode = ctx.data.mode;
@@ -180,7 +181,7 @@ impl Job {
         self.has_written = false;
         self.is_reported = false;
         self.has_met_undeclared = false;
-        self.again = ScriptLatches::Declared;
+        self.rerun_latches = ScriptLatches::Declared;
         self.out.clear();
         self.started = Ticks::now();
         self.slice_began = self.started;
@@ -190,13 +191,13 @@ impl Job {
         self.client = ctx.session.id;
     }
 
-    /// Gives back to the context what the script held. `in_transaction`: the request is part of a transaction.
+    /// Returns the latched data and the effects to the context. `in_transaction`: the request is part of a transaction.
     pub(super) fn end(&mut self, ctx: &mut Ctx<'_>, in_transaction: bool) {
         self.data.effects.is_muted = false;
         if self.data.effects.is_transaction() && !in_transaction {
             self.data.effects.end_transaction();
         }
-        // The effects of its commands stand for it.
+        // The effects of its commands are logged instead of the request.
         ctx.effects.is_logged = self.data.logs();
         ctx.data.exchange(&mut self.data);
         ctx.session.tracking = self.session.tracking.take();
@@ -209,7 +210,7 @@ impl Job {
         self.code = None;
     }
 
-    /// Like [`Self::end`], for a client that is gone. Returns the number of changes.
+    /// Like [`Self::end`], for a closed connection. Returns the number of changes.
     pub(super) fn end_orphan(&mut self, data: &mut Latched<'static>) -> u64 {
         self.data.effects.is_muted = false;
         if self.data.effects.is_transaction() {
@@ -277,7 +278,7 @@ impl Server for Job {
         self.session.protocol = if is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
         match self.request(args, out) {
             Ok(()) => true,
-            Err(super::request::Refusal::Again) => false,
+            Err(super::request::Refusal::RunAgain) => false,
             Err(super::request::Refusal::Error(error)) => {
                 out.clear();
                 ReplyBuffer::new(out, self.session.protocol).error(error.text());

@@ -29,7 +29,7 @@ pub(super) enum Refusal {
     /// The reply is an error.
     Error(CommandError),
     /// The script must be run again, with other latches.
-    Again,
+    RunAgain,
 }
 
 impl From<CommandError> for Refusal {
@@ -112,7 +112,7 @@ impl Job {
         Ok(())
     }
 
-    /// Checks the modes of the server in which nothing is written. A script that has written goes on.
+    /// Checks the modes of the server in which nothing is written. A script that has written continues.
     fn check_writes(&self, found: Found) -> Result<(), CommandError> {
         let modes = self.shared.modes.flags.load();
         let refusing = GlobalFlags::NO_REPLICAS | GlobalFlags::APPEND_FAILED | GlobalFlags::UNSAVED;
@@ -154,7 +154,7 @@ impl Job {
         Err(self.counted(Some(found), error))
     }
 
-    /// Finds the keys.
+    /// Plans the keys of the command.
     fn plan(&mut self, found: Found, args: Args<'_>) -> Result<(), CommandError> {
         self.planned.clear();
         if found.command.keys.is_empty() {
@@ -201,7 +201,7 @@ impl Job {
         self.has_met_undeclared = true;
         let extended = self.extend(needs_all, writes);
         if let Some(running) = &self.running {
-            running.holds(self.data.held_slots());
+            running.set_slots(self.data.held_slots());
         }
         extended
     }
@@ -217,13 +217,13 @@ impl Job {
             if only_reads && slots.into_iter().all(|slot| latches.try_latch_extra_to_read(data, slot)) {
                 return Ok(());
             }
-            self.again = ScriptLatches::Everything;
-            return Err(Refusal::Again);
+            self.rerun_latches = ScriptLatches::Everything;
+            return Err(Refusal::RunAgain);
         }
         if needs_all {
             if !self.has_written {
-                self.again = ScriptLatches::Everything;
-                return Err(Refusal::Again);
+                self.rerun_latches = ScriptLatches::Everything;
+                return Err(Refusal::RunAgain);
             }
             let all: Vec<Slot> = (0..SLOT_COUNT as u16).map(Slot::new).collect();
             self.latches.latch_free_too(&mut self.data, &all);

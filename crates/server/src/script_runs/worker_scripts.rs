@@ -37,7 +37,7 @@ const PAUSED_COUNT_MAX: usize = 16;
 /// Scripts that a worker finds without a lock.
 const KNOWN_COUNT_MAX: usize = 1_000;
 
-/// The client of a paused script whose connection is gone.
+/// The client of a paused script whose connection is closed.
 const NO_CLIENT: u64 = u64::MAX;
 
 /// Makes the host for the commands of scripts.
@@ -69,7 +69,7 @@ pub struct WorkerScripts {
     /// What the request that is being latched runs.
     planned: RefCell<Option<Code>>,
     /// The latches with which the script that has just run must be run again.
-    again: Cell<Option<ScriptLatches>>,
+    rerun_latches: Cell<Option<ScriptLatches>>,
 }
 
 /// Scripts that were found in the cache, while its generation is this one.
@@ -92,7 +92,7 @@ impl WorkerScripts {
             paused: RefCell::default(),
             known: RefCell::default(),
             planned: RefCell::default(),
-            again: Cell::new(None),
+            rerun_latches: Cell::new(None),
         })
     }
 
@@ -153,8 +153,8 @@ impl WorkerScripts {
     }
 
     /// Returns the latches with which the script that has just run must be run again.
-    pub fn take_again(&self) -> Option<ScriptLatches> {
-        self.again.take()
+    pub fn take_rerun_latches(&self) -> Option<ScriptLatches> {
+        self.rerun_latches.take()
     }
 
     /// Finds what a request runs.
@@ -289,7 +289,7 @@ impl WorkerScripts {
         if ctx.session.unfinished.take().is_some()
             && let Some(mut engine) = self.take_paused(ctx.session.id)
         {
-            let progress = engine.go_on();
+            let progress = engine.continue_run();
             return self.went_on(engine, progress, ctx, out);
         }
         let code = match self.take_planned(request.name) {
@@ -360,7 +360,7 @@ impl WorkerScripts {
         Ok(())
     }
 
-    /// Loads the libraries that there are.
+    /// Loads the current libraries, if they have changed.
     fn follow_libraries(&self, engine: &mut Engine) -> Result<(), CommandError> {
         let libraries = &self.shared.scripts.libraries;
         let generation = libraries.generation();
@@ -414,7 +414,7 @@ impl WorkerScripts {
             Outcome::Killed => Err(errors::killed(kind)),
             Outcome::Again => {
                 Totals::count(&self.shared.scripts.totals.repeated);
-                self.again.set(Some(job.again));
+                self.rerun_latches.set(Some(job.rerun_latches));
                 Ok(())
             }
         };
@@ -450,17 +450,17 @@ impl WorkerScripts {
         }
     }
 
-    /// Whether there are scripts whose connections are gone.
+    /// Whether there are scripts whose connections are closed.
     #[must_use]
     pub fn has_orphans(&self) -> bool {
         self.paused.borrow().iter().any(|engine| engine.client == NO_CLIENT)
     }
 
-    /// Continues a script whose connection is gone. If it ends, `data` has its latches and effects, which the caller
+    /// Continues a script whose connection is closed. If it ends, `data` has its latches and effects, which the caller
     /// releases; then returns the number of its changes.
     pub fn continue_orphan(&self, data: &mut Latched<'static>) -> Option<u64> {
         let mut engine = self.take_paused(NO_CLIENT)?;
-        match engine.go_on() {
+        match engine.continue_run() {
             Progress::Paused => {
                 self.paused.borrow_mut().push(engine);
                 None

@@ -1,8 +1,8 @@
 //! The cache of scripts: by digest, of all workers.
 //!
 //! Scripts of `SCRIPT LOAD` stay until `SCRIPT FLUSH`; of those of `EVAL`, the 500 that were used last stay, as in Valkey.
-//! Workers keep references: [`ScriptCache::generation`] changes when they are to forget them. A script of `EVAL` is in the
-//! cache from its first run on; what is only planned is [`ScriptCache::prepare`]d.
+//! Workers keep references: [`ScriptCache::generation`] changes when they must drop them. A script of `EVAL` is in the
+//! cache from its first run on; [`ScriptCache::prepare`] serves requests that are only planned.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Script {
     pub body: Arc<[u8]>,
     /// Its first line.
     pub shebang: Shebang,
-    /// What its text proves.
+    /// The properties that its text proves.
     pub analysis: Analysis,
     /// Whether it is to stay until the cache is flushed.
     is_loaded: AtomicBool,
@@ -39,7 +39,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// What it declares about itself.
+    /// The flags that it declares.
     #[must_use]
     pub fn flags(&self) -> ScriptFlags {
         self.shebang.flags
@@ -97,7 +97,7 @@ impl ScriptCache {
         self.lock().get(sha).cloned()
     }
 
-    /// Notes that a script is used.
+    /// Records that a script is used.
     pub fn touch(&self, script: &Script) {
         if !script.is_loaded.load(Ordering::Relaxed) {
             script.used_at.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
@@ -215,7 +215,7 @@ mod tests {
         let (one, other) = (cache.prepare(b"return 1").unwrap(), cache.prepare(b"return 1").unwrap());
         assert!(!one.is_cached() && cache.find(&one.sha).is_none());
         let entered = cache.insert(&one, false);
-        // The text is there once, whoever has prepared it.
+        // The text is stored once, even if two workers have prepared it.
         assert!(Arc::ptr_eq(&entered, &one) && Arc::ptr_eq(&cache.insert(&other, false), &one));
         assert_eq!(cache.count_and_size().0, 1);
     }

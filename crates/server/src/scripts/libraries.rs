@@ -12,12 +12,12 @@ use script::{LibraryHeader, LoadedLibrary, ScriptFlags};
 use sync::atomic::{AtomicU64, Ordering};
 use sync::{Mutex, MutexGuard};
 
-/// A function, with what is known about it.
+/// A function and its properties.
 #[derive(Clone, Debug)]
 pub struct FunctionEntry {
     /// Its name, as it was registered.
     pub name: Vec<u8>,
-    /// What it declares about itself.
+    /// The flags that it declares.
     pub flags: ScriptFlags,
 }
 

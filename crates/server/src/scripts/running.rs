@@ -1,4 +1,4 @@
-//! The scripts that run long: what `SCRIPT KILL`, `FUNCTION STATS` and busy clients look at.
+//! The scripts that run long, for `SCRIPT KILL`, `FUNCTION STATS` and the `BUSY` error.
 //!
 //! A script enters the list when it is first interrupted, after about a millisecond, so brief ones never touch it.
 
@@ -32,8 +32,8 @@ pub struct RunningScript {
 }
 
 impl RunningScript {
-    /// Notes the slots that it holds now.
-    pub fn holds(&self, slots: Vec<Slot>) {
+    /// Sets the slots whose latches it holds now.
+    pub fn set_slots(&self, slots: Vec<Slot>) {
         *self.slots() = slots;
     }
 
@@ -54,13 +54,13 @@ impl RunningScripts {
         self.list.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Whether there is none.
+    /// Whether no script runs long.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Enters a script.
+    /// Adds a script.
     pub fn enter(&self, script: &Arc<RunningScript>) {
         let mut list = self.lock();
         list.push(Arc::clone(script));
@@ -99,7 +99,7 @@ impl RunningScripts {
         result.map_err(|error| error.unwrap_or_else(|| super::errors::busy(list[0].kind)))
     }
 
-    /// Ends the script of a client that is gone, unless it has written.
+    /// Ends the script of a closed connection, unless it has written.
     pub fn end_of_client(&self, client: u64) {
         for script in self.lock().iter().filter(|script| script.client == client) {
             if !script.has_written.load(Ordering::Acquire) {

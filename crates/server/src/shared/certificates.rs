@@ -15,7 +15,7 @@ use super::Shared;
 #[derive(Default)]
 pub struct Certificates {
     context: ArcSwapOption<Context>,
-    /// That of the files from which the context was made.
+    /// The fingerprint of the files from which the context was made.
     fingerprint: AtomicU64,
     /// Whether a thread compares the files.
     is_checking: AtomicBool,
@@ -25,7 +25,7 @@ pub struct Certificates {
     pub failed_handshakes: AtomicU64,
 }
 
-/// Whether a change of this directive has the certificates and keys read again.
+/// Whether the certificates and keys are read again when this directive changes.
 #[must_use]
 pub fn concerns_tls(id: Id) -> bool {
     id.name().starts_with("tls-")
@@ -40,13 +40,13 @@ pub fn concerns_tls(id: Id) -> bool {
 }
 
 impl Certificates {
-    /// Those in force; `None`: there is no TLS port.
+    /// The context in force; `None`: there is no TLS port.
     #[must_use]
     pub fn context(&self) -> Option<Arc<Context>> {
         self.context.load_full()
     }
 
-    /// Replaces those in force.
+    /// Replaces the context in force.
     pub fn set(&self, context: Option<Arc<Context>>) {
         self.context.store(context);
     }
@@ -64,7 +64,7 @@ impl Shared {
     /// Reads the certificates and keys of this configuration, if it has a TLS port.
     ///
     /// # Errors
-    /// If they can't be used: those in force stay.
+    /// If they can't be used: the context in force stays.
     pub fn load_certificates(&self, config: &Config) -> Result<(), LoadError> {
         if config.tls_port == 0 {
             self.certificates.set(None);
@@ -74,7 +74,7 @@ impl Shared {
         self.certificates.load(&settings(config))
     }
 
-    /// Has the files compared by a thread of their own, `tls-auto-reload-interval` seconds after the last time.
+    /// Compares the files, on a separate thread, `tls-auto-reload-interval` seconds after the last time.
     pub fn check_certificates(&'static self, now: Uptime) {
         let config = self.config.load();
         let interval_ms = i64::from(config.tls_auto_reload_interval) * 1000;
@@ -92,7 +92,7 @@ impl Shared {
             self.certificates.is_checking.store(false, Ordering::Relaxed);
         };
         if let Err(error) = sync::thread::Builder::new().name("broadloom-certs".to_owned()).spawn(body) {
-            log::warn!("Can't start a thread: {error}");
+            log::warn!("Can't start the thread that checks the TLS files: {error}");
             certificates.is_checking.store(false, Ordering::Relaxed);
         }
     }

@@ -38,7 +38,7 @@ pub struct Memory {
     pub peak_at: AtomicI64,
     /// The least resident, unallocated bytes since the allocator was last purged (which measures them): memory that is
     /// used and freed between a purge and the next check must count as growth.
-    kept_by_purge: AtomicUsize,
+    unused_after_purge: AtomicUsize,
     /// Measures the resident bytes.
     pub resident: ResidentSize,
     /// Frees memory in the background.
@@ -57,7 +57,7 @@ impl Memory {
             startup: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             peak_at: AtomicI64::new(0),
-            kept_by_purge: AtomicUsize::new(0),
+            unused_after_purge: AtomicUsize::new(0),
             resident: ResidentSize::default(),
             pages: Arc::new(Background::on_cpus("pages", cpus.clone())),
             background: Background::on_cpus("background", cpus),
@@ -79,8 +79,8 @@ impl Shared {
 
     /// Bytes of memory of connections that are being closed.
     #[must_use]
-    pub fn leaving_client_memory(&self) -> u64 {
-        self.wrapping_sum(|thread| &thread.leaving_bytes)
+    pub fn closing_client_memory(&self) -> u64 {
+        self.wrapping_sum(|thread| &thread.closing_bytes)
     }
 
     fn wrapping_sum(&self, of: fn(&WorkerStatistics) -> &ThreadCounter) -> u64 {
@@ -106,16 +106,16 @@ impl Shared {
         (allocated + data).saturating_sub(mapped + self.keyspace.waiting_bytes())
     }
 
-    /// Returns much free memory to the system in the background: vacant memory of the heaps, and memory that the
-    /// allocator. Called once a second.
+    /// Returns free memory to the system in the background, if it is much: vacant memory of the heaps, and memory that
+    /// the allocator keeps. Called once a second.
     pub fn trim(&'static self) {
         self.keyspace.note_time();
         if self.keyspace.has_surplus() {
-            self.give_memory_back();
+            self.return_memory();
         }
         let unused = unused_bytes();
-        let kept = self.memory.kept_by_purge.fetch_min(unused, Ordering::Relaxed);
-        let grown = unused.saturating_sub(kept);
+        let unused_before = self.memory.unused_after_purge.fetch_min(unused, Ordering::Relaxed);
+        let grown = unused.saturating_sub(unused_before);
         if grown > RELEASED_SIZE_MIN.max(sync::allocator::allocated_bytes()) {
             self.release_free_memory();
         } else if grown > PURGED_SIZE_MIN {
@@ -130,7 +130,7 @@ impl Shared {
     }
 
     /// Returns vacant memory of the heaps to the system in the background.
-    pub fn give_memory_back(&'static self) {
+    pub fn return_memory(&'static self) {
         self.memory.pages.free(0, Box::new(|| self.keyspace.trim()));
     }
 
@@ -138,7 +138,7 @@ impl Shared {
     pub fn purge(&'static self) {
         let purge = || {
             pages::purge_free_memory();
-            self.memory.kept_by_purge.store(unused_bytes(), Ordering::Relaxed);
+            self.memory.unused_after_purge.store(unused_bytes(), Ordering::Relaxed);
         };
         self.memory.pages.free(0, Box::new(purge));
     }

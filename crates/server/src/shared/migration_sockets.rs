@@ -1,4 +1,4 @@
-//! Connections to the targets of `MIGRATE`, kept for a while for the next one.
+//! Connections to the targets of `MIGRATE`, cached for a while for the next one.
 //!
 //! A transfer takes a connection out, so none has two users.
 
@@ -9,16 +9,16 @@ use std::sync::PoisonError;
 use os::clock::Uptime;
 use sync::Mutex;
 
-/// The most connections that are kept. Another one replaces one of them.
+/// Maximum number of cached connections. A further one replaces the oldest.
 const SOCKET_COUNT_MAX: usize = 64;
 
-/// How long a connection is kept without use, in milliseconds.
+/// How long a connection is cached without use, in milliseconds.
 const UNUSED_MS_MAX: i64 = 10_000;
 
 /// See the module documentation.
 #[derive(Default)]
 pub struct MigrationSockets {
-    sockets: Mutex<HashMap<Vec<u8>, KeptSocket>>,
+    sockets: Mutex<HashMap<Vec<u8>, CachedSocket>>,
 }
 
 /// A connection to a target.
@@ -30,7 +30,7 @@ pub struct TargetSocket {
     pub db: Option<i64>,
 }
 
-struct KeptSocket {
+struct CachedSocket {
     socket: TargetSocket,
     used_at: Uptime,
 }
@@ -39,7 +39,7 @@ impl MigrationSockets {
     /// Takes the connection to a target, if there is one.
     #[must_use]
     pub fn take(&self, target: &[u8]) -> Option<TargetSocket> {
-        self.lock().remove(target).map(|kept| kept.socket)
+        self.lock().remove(target).map(|cached| cached.socket)
     }
 
     /// Keeps a connection to a target.
@@ -48,25 +48,25 @@ impl MigrationSockets {
         if sockets.len() >= SOCKET_COUNT_MAX
             && !sockets.contains_key(&target)
             && let Some(oldest) =
-                sockets.iter().min_by_key(|(_, kept)| kept.used_at).map(|(name, _)| name.clone())
+                sockets.iter().min_by_key(|(_, cached)| cached.used_at).map(|(name, _)| name.clone())
         {
             sockets.remove(&oldest);
         }
-        sockets.insert(target, KeptSocket { socket, used_at: now });
+        sockets.insert(target, CachedSocket { socket, used_at: now });
     }
 
     /// Closes the connections that were not used for a while.
     pub fn close_unused(&self, now: Uptime) {
-        self.lock().retain(|_, kept| now.ms_since(kept.used_at) <= UNUSED_MS_MAX);
+        self.lock().retain(|_, cached| now.ms_since(cached.used_at) <= UNUSED_MS_MAX);
     }
 
-    /// The number of connections that are kept.
+    /// The number of connections that are cached.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    fn lock(&self) -> sync::MutexGuard<'_, HashMap<Vec<u8>, KeptSocket>> {
+    fn lock(&self) -> sync::MutexGuard<'_, HashMap<Vec<u8>, CachedSocket>> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

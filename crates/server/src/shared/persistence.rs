@@ -105,7 +105,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Delays a write, where a test demands that.
+    /// Delays a write if a test requires it.
     pub fn delay_write(&self) {
         let micros = self.write_delay_us.load(Ordering::Relaxed);
         if micros > 0 {
@@ -113,12 +113,12 @@ impl Figures {
         }
     }
 
-    /// Counts an order for a rewrite, before it is given: from now on it shows.
+    /// Counts an order for a rewrite before it is sent: from now on `INFO` shows it.
     pub fn note_rewrite_ordered(&self) {
         self.rewrites_ordered.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts orders whose effect shows in the other figures.
+    /// Counts orders whose effect the other figures show.
     pub fn note_rewrites_taken(&self, count: u64) {
         let ordered = self.rewrites_ordered.load(Ordering::Relaxed);
         let taken = self.rewrites_taken.load(Ordering::Relaxed);

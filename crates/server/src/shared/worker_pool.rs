@@ -167,7 +167,7 @@ impl Shared {
     /// `true` the handle is free.
     #[must_use]
     pub fn try_vacate(&self, index: usize) -> bool {
-        simulation::pass(Gap::LastLook);
+        simulation::pass(Gap::LastCheck);
         let mut taken = self.pool.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let may_end =
             (self.is_stopping() || index >= self.pool.wanted()) && self.workers.handle(index).try_close();

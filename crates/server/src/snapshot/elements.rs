@@ -1,7 +1,7 @@
 //! Large collections, which are written in portions: the record of each is complete when its walk ends.
 //!
 //! A record can't be interrupted by others: the file is locked while a collection is walked. Entries that are preserved
-//! meanwhile stay in the buffer; when it is a quarter full the walk goes on without rest.
+//! meanwhile stay in the buffer; when it is a quarter full, the walk continues without sleeping.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,7 +132,7 @@ impl Walker<'_> {
                 break;
             }
             if !run.snapshots.preserved.is_busy() {
-                self.rest();
+                self.sleep_if_due();
             }
         }
         let (saved, expected) = collection.tracking.lens();

@@ -22,7 +22,7 @@ use super::settings::Encoding;
 const SIZE_MAX: usize = 32 << 20;
 const SIZE_CONTINUED: usize = SIZE_MAX - (256 << 10);
 
-/// Bytes from which on walkers do not rest.
+/// Bytes from which on walkers do not sleep.
 const SIZE_BUSY: usize = SIZE_MAX / 4;
 
 /// Receives whether changes must wait.
@@ -174,7 +174,7 @@ impl Preserved {
         }
     }
 
-    /// Whether the buffer is a quarter full, so that it should be written without rest.
+    /// Whether the buffer is a quarter full, so that it should be written without sleeping.
     pub(super) fn is_busy(&self) -> bool {
         self.size() >= SIZE_BUSY
     }

@@ -237,7 +237,7 @@ impl Run {
         self.snapshots.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// If the file is given up, makes the rest of the walk only remove marks.
+    /// If the file has failed, makes the rest of the walk only remove marks.
     pub(super) fn stop_after_error(&self) {
         if self.lock_output().error.is_some() {
             self.snapshots.is_cancelled.store(true, Ordering::Relaxed);
@@ -426,11 +426,11 @@ impl<'a> Walker<'a> {
         if self.run.settings.key_delay != 0 {
             self.delay();
         }
-        self.rest();
+        self.sleep_if_due();
     }
 
-    /// Sleeps, if it has worked for a millisecond, as long as its share of the CPU demands.
-    pub(super) fn rest(&mut self) {
+    /// Sleeps after [`WORK_NS`] of work, as long as its share of the CPU requires.
+    pub(super) fn sleep_if_due(&mut self) {
         let percent = u64::from(self.run.settings.cpu_percent);
         let worked_ns = Ticks::now().ns_since(self.worked_since);
         if worked_ns >= WORK_NS {

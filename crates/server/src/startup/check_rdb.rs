@@ -29,7 +29,7 @@ const COMMON_VERSION_MAX: u16 = 11;
 /// Versions from this one on are no longer those that Valkey has left to Redis.
 const FUTURE_VERSION_MIN: u16 = 80;
 
-/// What is asked for.
+/// The arguments of the command.
 struct Request {
     path: PathBuf,
     /// Whether statistics by database and type are reported, and how.
@@ -152,7 +152,7 @@ fn check(request: &Request) -> ExitCode {
     let status = match outcome {
         Ok(Ok(trailing)) => {
             let offset = std::fs::metadata(path).map_or(0, |metadata| metadata.len() - trailing);
-            println!("[offset {offset}] {}", summary.praise());
+            println!("[offset {offset}] {}", summary.verdict());
             if trailing > 0 {
                 println!("[info] {trailing} bytes follow the end of the data");
             }
@@ -275,7 +275,7 @@ impl Summary {
         Ok(())
     }
 
-    /// How the version is related to those that servers load without being told to.
+    /// How the version is related to those that servers load by default.
     fn relation(&self) -> Relation {
         match self.version {
             Some(version) if Version::is_known(version) => match version.family {
@@ -290,7 +290,7 @@ impl Summary {
         }
     }
 
-    fn praise(&self) -> String {
+    fn verdict(&self) -> String {
         let is_loaded = self.version.is_none_or(Version::is_known);
         match self.relation() {
             Relation::Known => "\\o/ RDB looks OK! \\o/".to_owned(),

@@ -36,7 +36,7 @@ pub fn install() {
 }
 
 /// Gives reports access to the server's state.
-pub fn know(shared: &'static Shared) {
+pub fn set_shared(shared: &'static Shared) {
     // Set once at start-up.
     let _ = SHARED.set(shared);
 }

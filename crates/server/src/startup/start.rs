@@ -10,7 +10,7 @@ use config::{CommandLine, Config, Invocation, Loaded, UsageError};
 use os::{clock, pages, process};
 
 use crate::admin::shutdown;
-use crate::connection::listeners::{ListenSockets, Listeners};
+use crate::connection::listeners::{ListenError, ListenSockets, Listeners};
 use crate::logging;
 use crate::mail::Mail;
 use crate::persistence::append_only;
@@ -34,10 +34,10 @@ pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
     let command_line = match CommandLine::parse(arguments) {
         Ok(Invocation::Serve(command_line)) => command_line,
         Ok(Invocation::Version) => {
-            return say(&version(&program));
+            return print(&version(&program));
         }
         Ok(Invocation::Help) => {
-            return say(&format!(
+            return print(&format!(
                 "{}\nTools:\n       broadloom bench [options]      the load generator; see broadloom bench --help\n       \
                  broadloom check-rdb FILE       validates an RDB file\n       \
                  broadloom check-aof FILE       checks and repairs append-only files; also as redis-check-aof",
@@ -46,8 +46,8 @@ pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
         }
         Ok(Invocation::CheckSystem) => {
             let (report, is_fine) = crate::startup::check_system::report();
-            let said = say(report.trim_end());
-            return if is_fine { said } else { ExitCode::FAILURE };
+            let printed = print(report.trim_end());
+            return if is_fine { printed } else { ExitCode::FAILURE };
         }
         Err(error) => return fail(&error),
     };
@@ -74,7 +74,7 @@ pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
 }
 
 /// Prints a text. An error is ignored: the reader may have closed the pipe.
-fn say(text: &str) -> ExitCode {
+fn print(text: &str) -> ExitCode {
     let _ = writeln!(std::io::stdout(), "{text}");
     ExitCode::SUCCESS
 }
@@ -150,9 +150,10 @@ fn run(
     if let Err(reason) = crate::admin::settings::adjust_oom_score(&config) {
         log::warn!("Unable to set the OOM score: {reason}");
     }
-    let refuse = if config.disable_thp { pages::refuse_huge_pages } else { pages::refuse_unasked_huge_pages };
-    if let Err(error) = refuse() {
-        log::debug!("Huge pages can't be turned off where they are not wanted: {error}");
+    let disable =
+        if config.disable_thp { pages::disable_huge_pages } else { pages::disable_unrequested_huge_pages };
+    if let Err(error) = disable() {
+        log::debug!("Can't disable transparent huge pages: {error}");
     }
     pages::defer_purges();
     clock::calibrate();
@@ -164,7 +165,7 @@ fn run(
     let listeners = listen(&listen_sockets, &config)?;
     let identity = Identity::new(config_file, executable, pid_file);
     let shared = Shared::leak(config, users, &loaded.renames, identity, listen_sockets, worker::start);
-    crash::know(shared);
+    crash::set_shared(shared);
     logging::wake_with(|worker| shared.workers.post(worker, Mail::Durable));
     shared.load_certificates(&shared.config.load()).map_err(|reason| {
         log::warn!("{reason}");
@@ -187,7 +188,7 @@ fn run(
     shared.set_watchdog(shared.config.load().watchdog_period);
     let loader = load(shared, ready)?;
     waiter.wait(shared);
-    // It ends soon after the workers: at the next stretch of its file.
+    // A load that is still running ends soon after the workers.
     let _ = loader.join();
     if shared.loading.has_failed() {
         return Err(Fatal);
@@ -327,9 +328,13 @@ fn listen(listen_sockets: &ListenSockets, config: &Config) -> Result<Listeners, 
             Err(Fatal)
         }
         Ok(listeners) => Ok(listeners),
-        Err(error) => {
-            log::warn!("Could not listen on {}: {}", error.address, error.source);
-            log::error!("Failed listening on port {} ({}), aborting.", error.port, error.kind);
+        Err(ListenError { address, port, kind, source }) => {
+            if let Some(port) = port {
+                log::warn!("Could not listen on {address}: {source}");
+                log::error!("Failed listening on port {port} ({kind}), aborting.");
+            } else {
+                log::error!("Failed opening Unix socket: {source} ({address})");
+            }
             Err(Fatal)
         }
     }

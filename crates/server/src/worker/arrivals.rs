@@ -67,7 +67,7 @@ impl Worker {
     fn accept(&mut self, socket: Socket, origin: Origin) {
         let thread = self.least_loaded();
         if thread == self.index {
-            self.welcome(socket, origin);
+            self.begin_serving(socket, origin);
         } else {
             let thread = self.shared.workers.expect_connection(thread);
             self.shared.workers.post(thread, Mail::Accepted(socket, origin));
@@ -75,7 +75,7 @@ impl Worker {
     }
 
     /// Begins to serve a new connection, or refuses it.
-    pub(super) fn welcome(&mut self, socket: Socket, origin: Origin) {
+    pub(super) fn begin_serving(&mut self, socket: Socket, origin: Origin) {
         let config = &self.executor.settings.config;
         let refusal = self.shared.refusal(config, &origin);
         if let Some(refusal) = refusal {
@@ -127,7 +127,7 @@ impl Worker {
     ) -> Token {
         let reactor = &mut self.events.reactor;
         let token = self.connections.insert(|token| make(token, reactor.adopt(socket, token.0)));
-        self.take_note(token);
+        self.update_record(token);
         token
     }
 }

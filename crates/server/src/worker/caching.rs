@@ -5,7 +5,7 @@ use commands::session::{Session, SessionFlags};
 use super::Worker;
 use crate::connection::Token;
 use crate::mail::invalidation::{Broadcast, Invalidation};
-use crate::pubsub::give_all;
+use crate::pubsub::write_invalidation_of_all;
 
 impl Worker {
     /// Sends the changes of this turn to the connections in broadcast mode, here before the replies are sent.
@@ -36,9 +36,9 @@ impl Worker {
         if is_served {
             return self.output.after_reply.push(invalidation);
         }
-        if let Some(invalidation) = self.host.subscriptions.invalidation_came(invalidation, is_here) {
+        if let Some(invalidation) = self.host.subscriptions.receive_invalidation(invalidation, is_here) {
             let hub = self.shared.hub;
-            self.write_to(to, |session, out| invalidation.give(hub, session, out));
+            self.write_to(to, |session, out| invalidation.write_to(hub, session, out));
         }
     }
 
@@ -52,10 +52,10 @@ impl Worker {
     /// Delivers changed keys to connections in broadcast mode.
     pub(super) fn deliver_broadcast(&mut self, number: u64, broadcast: &Broadcast) {
         let hub = self.shared.hub;
-        for token in self.host.subscriptions.broadcast_listeners(number, broadcast) {
+        for token in self.host.subscriptions.broadcast_receivers(number, broadcast) {
             self.write_to(token, |session, out| {
                 if session.delivered_seq < number {
-                    broadcast.give(hub, session, out);
+                    broadcast.write_to(hub, session, out);
                 }
             });
         }
@@ -70,7 +70,7 @@ impl Worker {
         let tokens: Vec<Token> = all.map(|connection| connection.token).collect();
         let hub = self.shared.hub;
         for token in tokens {
-            self.write_to(token, |session, out| give_all(hub, session, out));
+            self.write_to(token, |session, out| write_invalidation_of_all(hub, session, out));
         }
     }
 

@@ -17,7 +17,7 @@ const STOP_MS: i64 = 1000;
 
 /// The interval in milliseconds at which free memory is returned to the system.
 const TRIM_MS: i64 = 1000;
-const EVEN_OUT_MS: i64 = 100;
+const BALANCE_MS: i64 = 100;
 /// Maximum of connections to check in a tick: above, `dynamic-hz` makes ticks more frequent.
 const CLIENTS_A_TICK_MAX: usize = 200;
 /// Minimum of connections to check in a tick, if there are so many.
@@ -32,7 +32,7 @@ pub struct Cron {
     pub(super) retired: Vec<Retired>,
     /// When each of these is due next.
     next_trim: Uptime,
-    next_even_out: Uptime,
+    next_balance: Uptime,
     /// The connection to continue with.
     client: usize,
     published_at: Ticks,
@@ -49,7 +49,7 @@ impl Cron {
             reclaimed_at: Uptime::default(),
             retired: Vec::new(),
             next_trim: Uptime::default(),
-            next_even_out: Uptime::default(),
+            next_balance: Uptime::default(),
             client: 0,
             published_at,
             busy_ns_before: 0,
@@ -73,10 +73,10 @@ impl Worker {
         self.invalidate_after_replies();
         if self.ending.is_retiring {
             self.move_all_away();
-        } else if self.clock.uptime >= self.cron.next_even_out {
-            self.cron.next_even_out = self.clock.uptime.plus_ms(EVEN_OUT_MS);
+        } else if self.clock.uptime >= self.cron.next_balance {
+            self.cron.next_balance = self.clock.uptime.plus_ms(BALANCE_MS);
             self.publish_load();
-            self.even_out();
+            self.balance_load();
         }
         if !self.shared.modes.cron_paused.load(Ordering::Relaxed) {
             if self.index == 0 && self.clock.uptime >= self.cron.next_trim {
@@ -247,7 +247,7 @@ impl Worker {
             all.push(connection.token);
         }
         for token in all {
-            self.take_note(token);
+            self.update_record(token);
         }
         if self.cron.client == 0 {
             self.statistics.input_buffer_max.end_period();

@@ -9,7 +9,7 @@ use super::Worker;
 use crate::shared::Shared;
 
 /// How long a worker pauses after a walk without gain, in milliseconds.
-const REST_MS: i64 = 10_000;
+const PAUSE_MS: i64 = 10_000;
 
 /// A worker's part of the defragmentation.
 pub struct Defragmenter {
@@ -18,7 +18,7 @@ pub struct Defragmenter {
     left_ns: u64,
     /// Entries moved since the walk began.
     moved_count: usize,
-    rests_until: Uptime,
+    paused_until: Uptime,
 }
 
 impl Defragmenter {
@@ -27,7 +27,7 @@ impl Defragmenter {
             cycle: DefragmentationCycle::new(thread),
             left_ns: 0,
             moved_count: 0,
-            rests_until: Uptime::default(),
+            paused_until: Uptime::default(),
         }
     }
 
@@ -67,7 +67,7 @@ impl Worker {
     /// between its two thresholds.
     fn defragmentation_percent(&self) -> u64 {
         let config = &self.executor.settings.config;
-        let rests = self.clock.uptime < self.cron.defragmenter.rests_until;
+        let rests = self.clock.uptime < self.cron.defragmenter.paused_until;
         let is_suspended = self.shared.modes.cron_paused.load(Ordering::Relaxed) || self.shared.is_loading();
         if !config.activedefrag || rests || is_suspended {
             return 0;
@@ -101,7 +101,7 @@ impl Worker {
         if done.is_complete {
             defragmenter.left_ns = 0;
             if std::mem::take(&mut defragmenter.moved_count) == 0 {
-                defragmenter.rests_until = Uptime::now().plus_ms(REST_MS);
+                defragmenter.paused_until = Uptime::now().plus_ms(PAUSE_MS);
             }
             self.shared.keyspace.heaps().iter().for_each(collections::Heap::trim);
         }

@@ -74,7 +74,7 @@ impl Worker {
         let is_moving = connection.moving_to.is_some();
         let is_paused = connection.receive_paused;
         let Some(encryption) = &mut connection.encryption else { return };
-        // What a record leads to may have to be sent at once, which a connection that is being moved can't.
+        // A record may require a response at once, which a connection that is being moved can't send.
         if is_moving {
             encryption.stream.keep(data);
             return;
@@ -118,7 +118,7 @@ impl Worker {
             let (id, is_idle) = (connection.id, connection.closing || connection.moving_to.is_some());
             let Some(encryption) = &mut connection.encryption else { continue };
             if is_idle {
-                // It waits again where it goes.
+                // The worker that it moves to, if any, continues the handshake.
                 connection.receive_paused = is_paused;
                 continue;
             }

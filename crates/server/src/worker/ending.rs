@@ -25,7 +25,7 @@ impl Worker {
             && self.waits.deferred_serves.is_empty()
             && (self.ending.is_stopping || self.executor.scripts.has_none_paused())
             && (self.ending.is_stopping || self.waits.paused_serves.is_empty())
-            && (self.has_settled() || planted(Fault::MailToClosedSeat))
+            && (self.has_settled() || planted(Fault::MailToClosedHandle))
             && self.shared.try_vacate(self.index)
     }
 

@@ -49,7 +49,7 @@ impl Worker {
         match &next {
             Some(Taken { event: Event::Received { data, .. }, .. }) => self.events.size -= data.len(),
             Some(_) => {}
-            None => self.executor.end_foresight(),
+            None => self.executor.end_plan_ahead(),
         }
         while self.events.taken.len() < PLANNED_COUNT_MAX
             && self.events.size < PLANNED_SIZE_MAX

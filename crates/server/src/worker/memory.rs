@@ -9,7 +9,7 @@
 //! Valkey would then close all others, each at its next command, without effect on the limit.
 //!
 //! Invariants: the sum of the workers' `client_memory` is the sum of the memory charges of all connections. The
-//! sum of their `leaving_bytes` is the charges of the connections that are being closed at once.
+//! sum of their `closing_bytes` is the charges of the connections that are being closed at once.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::mail::Mail;
 
 impl Worker {
     /// Updates a connection's memory charge and publishes its client record, unless it has to be closed.
-    pub(super) fn take_note(&mut self, token: Token) {
+    pub(super) fn update_record(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else {
             return;
         };
@@ -99,7 +99,7 @@ impl Worker {
                 continue;
             }
             let freed = record.memory_charge.release();
-            self.statistics.leaving_bytes.add(freed);
+            self.statistics.closing_bytes.add(freed);
             self.statistics.client_memory.subtract(freed);
             log::info!("Evicting client: id={} addr={} tot-mem={freed}", record.id, record.peer);
             shared.connections.evicted.fetch_add(1, Ordering::Relaxed);
@@ -113,15 +113,15 @@ impl Worker {
         }
     }
 
-    /// Closes a connection to free its memory, at once. Its charge counts as leaving already.
+    /// Closes a connection to free its memory, at once. Its charge is already in `closing_bytes`.
     pub(super) fn evict(&mut self, token: Token, id: u64, charge: u64) {
         let Some(connection) =
             self.connections.find_mut(token).filter(|connection| connection.session.id == id)
         else {
-            self.statistics.leaving_bytes.subtract(charge);
+            self.statistics.closing_bytes.subtract(charge);
             return;
         };
-        connection.leaving += charge;
+        connection.closing_charge += charge;
         connection.query = QueryBuffer::default();
         connection.out = Vec::new();
         connection.parts = ReplyParts::default();
@@ -139,8 +139,8 @@ impl Worker {
         };
         connection.closing = true;
         let charge = connection.release();
-        connection.leaving += charge;
-        self.statistics.leaving_bytes.add(charge);
+        connection.closing_charge += charge;
+        self.statistics.closing_bytes.add(charge);
         self.statistics.client_memory.subtract(charge);
         self.events.reactor.close(connection.id, CloseMode::Now);
         self.deregister(token);

@@ -23,7 +23,7 @@ impl Worker {
     pub(super) fn start_moving(&mut self, token: Token, to: usize) {
         let Some(connection) = self.connections.find_mut(token) else { return };
         if connection.parked.is_some()
-            || connection.kept_latches.is_some()
+            || connection.held_latches.is_some()
             || connection.closing
             || connection.moving_to.is_some()
             || connection.awaits_turns()
@@ -90,7 +90,12 @@ impl Worker {
             *connection
         });
         let Some(connection) = self.connections.find_mut(token) else { return };
-        self.host.subscriptions.welcome(token, &mut connection.session, connection.subscribed_since, number);
+        self.host.subscriptions.register_moved(
+            token,
+            &mut connection.session,
+            connection.subscribed_since,
+            number,
+        );
         let (id, client) = (connection.id, connection.session.id);
         if self.shared.clients.find(client).is_none() {
             // It was killed or evicted during the move: the mail went to its old worker.
@@ -128,7 +133,7 @@ impl Worker {
 
     /// Handles a change of the number of workers. If this one is to end, its connections move to others as soon
     /// as each can.
-    pub(super) fn take_thread_count_over(&mut self) {
+    pub(super) fn apply_thread_count(&mut self) {
         self.shared.schedule_thread();
         self.ending.is_retiring = self.index >= self.shared.pool.wanted();
         if self.ending.is_retiring {
@@ -149,7 +154,7 @@ impl Worker {
     }
 
     /// Moves a connection away if this worker is busy and another is not: the busiest worker moves one per tick.
-    pub(super) fn even_out(&mut self) {
+    pub(super) fn balance_load(&mut self) {
         let threads = self.shared.pool.wanted();
         if threads < 2 || self.connections.len() < 2 {
             return;

@@ -35,7 +35,7 @@ const DELIVERY_WAIT_NS_MAX: u64 = 500_000;
 const DELIVERY_SIZE_MAX: usize = 1 << 20;
 
 /// The minimum number of connections with messages for which messages wait.
-const DELIVERY_LISTENER_COUNT_MIN: usize = 8;
+const DELIVERY_RECEIVER_COUNT_MIN: usize = 8;
 
 /// The maximum unused part of a buffer that waits for others to be sent before it, and the size from which on
 /// it waits for its own beginning, in bytes.
@@ -49,14 +49,14 @@ const UNAUTHENTICATED_OUTPUT_SIZE_MAX: usize = 16 << 10;
 /// The output of a connection that waits for the disk, from which its requests wait, too, in bytes.
 const HELD_OUTPUT_SIZE_MAX: usize = 1 << 20;
 
-/// How long a reply waits for the lines of the log that its request has logged: the disk may be stuck.
+/// How long a reply waits for the lines of the log that its request has logged: a write may hang.
 const LOG_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Messages in connections' output that are not passed to the reactor yet.
 #[derive(Default)]
 pub(super) struct Delivery {
     /// The connections that had no output before.
-    listeners: Vec<Token>,
+    receivers: Vec<Token>,
     /// Bytes of all of these messages.
     size: usize,
     /// The bytes at the end of the last turn.
@@ -64,7 +64,7 @@ pub(super) struct Delivery {
     /// When its first turn ended.
     since: Option<Ticks>,
     /// Bytes of all output sent at the end of the last turn, as far as they were counted as unsent.
-    leaving: u64,
+    flushed_bytes: u64,
 }
 
 /// The output of a worker's connections.
@@ -85,7 +85,7 @@ pub(super) struct Output {
 impl Delivery {
     /// Whether there are messages.
     pub(super) fn is_due(&self) -> bool {
-        !self.listeners.is_empty()
+        !self.receivers.is_empty()
     }
 
     /// Decides at the end of a turn whether the messages wait for the next one. A send to a connection costs
@@ -96,7 +96,7 @@ impl Delivery {
         self.size_before = self.size;
         let now = Ticks::now();
         has_grown
-            && self.listeners.len() >= DELIVERY_LISTENER_COUNT_MIN
+            && self.receivers.len() >= DELIVERY_RECEIVER_COUNT_MIN
             && self.size < DELIVERY_SIZE_MAX
             && now.ns_since(*self.since.get_or_insert(now)) < DELIVERY_WAIT_NS_MAX
     }
@@ -121,15 +121,15 @@ impl Worker {
             if self.output.delivery.waits() {
                 return;
             }
-            let leaving = self.output.delivery.leaving;
-            let listeners = std::mem::take(&mut self.output.delivery).listeners;
-            let listeners = self.flush_each(listeners);
-            self.output.delivery = Delivery { listeners, leaving, ..Delivery::default() };
+            let flushed_bytes = self.output.delivery.flushed_bytes;
+            let receivers = std::mem::take(&mut self.output.delivery).receivers;
+            let receivers = self.flush_each(receivers);
+            self.output.delivery = Delivery { receivers, flushed_bytes, ..Delivery::default() };
         }
         // Output just sent may remain in the reactor until the next turn's events arrive.
         let unsent = &self.statistics.unsent_bytes;
-        unsent.subtract(std::mem::take(&mut self.output.delivery.leaving));
-        self.output.delivery.leaving = unsent.value();
+        unsent.subtract(std::mem::take(&mut self.output.delivery.flushed_bytes));
+        self.output.delivery.flushed_bytes = unsent.value();
     }
 
     /// Requests a wake-up when more of the write log is durable or more lines are written, and sends the output that need
@@ -380,7 +380,7 @@ impl Worker {
                 return;
             }
             if connection.out.is_empty() {
-                delivery.listeners.push(token);
+                delivery.receivers.push(token);
             }
             let (before, size) = (connection.out.capacity(), connection.out.len());
             form.write(&mut connection.out, session.protocol);
@@ -447,13 +447,13 @@ fn is_over_soft_limit(
 mod tests {
     use super::*;
 
-    fn delivery(listener_count: usize, size: usize) -> Delivery {
-        Delivery { listeners: vec![Token(0); listener_count], size, ..Delivery::default() }
+    fn delivery(receiver_count: usize, size: usize) -> Delivery {
+        Delivery { receivers: vec![Token(0); receiver_count], size, ..Delivery::default() }
     }
 
     #[test]
     fn messages_to_many_subscribers_are_batched() {
-        let mut many = delivery(DELIVERY_LISTENER_COUNT_MIN, 1000);
+        let mut many = delivery(DELIVERY_RECEIVER_COUNT_MIN, 1000);
         assert!(many.waits());
         many.size += 1000;
         many.since = many.since.map(|_| Ticks::now());
@@ -462,7 +462,7 @@ mod tests {
         many.size += 1000;
         many.since = Some(Ticks::from_raw(0));
         assert!(!many.waits(), "the time limit is reached");
-        assert!(!delivery(DELIVERY_LISTENER_COUNT_MIN, DELIVERY_SIZE_MAX).waits(), "the limit is reached");
-        assert!(!delivery(DELIVERY_LISTENER_COUNT_MIN - 1, 1000).waits(), "the subscribers are few");
+        assert!(!delivery(DELIVERY_RECEIVER_COUNT_MIN, DELIVERY_SIZE_MAX).waits(), "the limit is reached");
+        assert!(!delivery(DELIVERY_RECEIVER_COUNT_MIN - 1, 1000).waits(), "the subscribers are few");
     }
 }

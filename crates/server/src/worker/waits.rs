@@ -185,7 +185,7 @@ impl Worker {
                 UnblockReply::Error => reply.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK"),
             }
         }
-        self.go_on(token);
+        self.continue_requests(token);
     }
 
     /// Sends the reply to a connection that was served.
@@ -198,7 +198,7 @@ impl Worker {
         if !std::mem::take(&mut connection.is_muted) {
             connection.out.extend_from_slice(reply);
         }
-        self.go_on(token);
+        self.continue_requests(token);
     }
 
     /// Sends the reply to a connection that waits for the end of a save or of the server, or continues the request of one
@@ -216,9 +216,9 @@ impl Worker {
         if !std::mem::take(&mut connection.is_muted) {
             connection.out.extend_from_slice(reply);
         }
-        let Some(kept) = connection.kept_latches.take() else { return self.go_on(token) };
-        self.executor.latching.restore(kept);
-        self.go_on(token);
+        let Some(held) = connection.held_latches.take() else { return self.continue_requests(token) };
+        self.executor.latching.restore(held);
+        self.continue_requests(token);
         // A connection that is being closed runs nothing any more.
         self.executor.latching.release();
     }
@@ -242,17 +242,17 @@ impl Worker {
             let Some(parked) = connection.parked.take() else { continue };
             connection.tries = Tries::default();
             self.executor.latching.cancel(parked.busy, token.0);
-            self.executor.latching.restore(parked.kept);
+            self.executor.latching.restore(parked.held);
             self.executor.latching.release();
-            self.go_on(token);
+            self.continue_requests(token);
             // A connection that is being closed runs no further request.
             self.executor.latching.release();
         }
     }
 
-    fn go_on(&mut self, token: Token) {
+    fn continue_requests(&mut self, token: Token) {
         self.output.dirty.push(token);
-        self.take_note(token);
+        self.update_record(token);
         self.run_query(token);
     }
 
@@ -267,7 +267,7 @@ impl Worker {
         self.leave_queues(token);
         if let Some(connection) = self.connections.find_mut(token) {
             connection.session.blocked = None;
-            connection.kept_latches = None;
+            connection.held_latches = None;
             if connection.session.unfinished.is_some() {
                 self.executor.abandon_script(&mut connection.session);
             }

@@ -193,7 +193,7 @@ fn add_with_gap(percents: Vec<(Gap, u64)>) -> Outcome {
 #[test]
 fn threads_are_stalled_in_the_gaps_that_were_chosen() {
     assert_eq!(add_with_gap(Vec::new()).failure, None);
-    assert_eq!(add_with_gap(vec![(Gap::LastLook, 100), (Gap::ReceiverChosen, 0)]).failure, None);
+    assert_eq!(add_with_gap(vec![(Gap::LastCheck, 100), (Gap::ReceiverChosen, 0)]).failure, None);
     let stalled = add_with_gap(vec![(Gap::ReceiverChosen, 100)]);
     assert!(matches!(stalled.failure, Some(Failure::Panic { .. })));
     assert_eq!(stalled.digest, add_with_gap(vec![(Gap::ReceiverChosen, 100)]).digest);
@@ -215,7 +215,7 @@ fn extensions_and_traces_are_the_simulations() {
     let outcome = scheduler.run(|| {
         assert_eq!(extension::<u32>().as_deref(), Some(&42));
         assert!(extension::<u64>().is_none());
-        assert!(planted(Fault::TornAdd) && !planted(Fault::MailToClosedSeat));
+        assert!(planted(Fault::TornAdd) && !planted(Fault::MailToClosedHandle));
         trace(|| "hello".to_owned());
     });
     assert_eq!(outcome.failure, None);

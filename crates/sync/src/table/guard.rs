@@ -167,8 +167,8 @@ impl<H, T> Drop for ReadGuard<'_, H, T> {
     #[inline(always)]
     fn drop(&mut self) {
         self.access.end();
-        if self.cell.latch.release_read() == Released::CallWaiters {
-            self.table.call_waiters(self.cell);
+        if self.cell.latch.release_read() == Released::WakeWaiters {
+            self.table.wake_waiters(self.cell);
         }
     }
 }
@@ -177,8 +177,8 @@ impl<H, T> Drop for WriteGuard<'_, H, T> {
     #[inline(always)]
     fn drop(&mut self) {
         self.access.end();
-        if self.cell.latch.release_write() == Released::CallWaiters {
-            self.table.call_waiters(self.cell);
+        if self.cell.latch.release_write() == Released::WakeWaiters {
+            self.table.wake_waiters(self.cell);
         }
     }
 }

@@ -116,7 +116,7 @@ fn garbage_may_be_collected_by_another_thread() {
     });
 }
 
-/// A seat that changes hands preserves the order of its previous owner's reads.
+/// A place that passes to another participant preserves the order of its previous owner's reads.
 #[test]
 fn garbage_is_kept_for_the_previous_participant() {
     explore(Some(3), || {

@@ -18,7 +18,7 @@ impl MemoryReport for WorkerHost {
     }
 
     fn memory_purge(&self) {
-        self.shared.give_memory_back();
+        self.shared.return_memory();
         self.shared.release_free_memory();
     }
 

@@ -49,11 +49,11 @@ pub struct RdbOptions {
 /// Why an RDB file can't be loaded.
 #[derive(Debug)]
 pub struct RdbError {
-    /// What is wrong.
+    /// The error.
     pub fault: RdbFault,
-    /// Its position, in bytes from the beginning of the file.
+    /// The position of the error, in bytes from the beginning of the file.
     pub offset: u64,
-    /// The key that has it.
+    /// The key whose record has the error.
     pub key: Option<Box<[u8]>>,
 }
 
@@ -66,7 +66,7 @@ pub enum RdbFault {
     /// A value is not valid.
     #[error("{}", rdb::describe_fault(*fault, *value_type))]
     Value {
-        /// What is wrong.
+        /// The error.
         fault: Fault,
         /// The type of the value.
         value_type: ValueType,
@@ -329,7 +329,7 @@ impl Reading {
         }
     }
 
-    /// The next event. An unknown type is told apart by what it may mean in the family of the file.
+    /// The next event. The error for an unknown type depends on the family of the file.
     fn cut<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Cut<'a>>, RdbError> {
         let result = self.cutter.next(bytes);
         let version = self.cutter.version();

@@ -17,7 +17,7 @@ use sync::atomic::{AtomicBool, Ordering};
 
 use crate::disk::{self, FileReader};
 
-/// Bytes that are read at a time, and after which is written.
+/// Bytes that are read at a time. Output of this size is written.
 const PORTION_SIZE: usize = 256 << 10;
 
 /// Elements that one request adds.
@@ -26,7 +26,7 @@ const ELEMENT_COUNT_MAX: usize = 64;
 /// Why the requests can't be written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConvertError {
-    /// It is not to be completed.
+    /// The rewrite was cancelled.
     #[error("cancelled")]
     Cancelled,
     /// The snapshot is not valid.
@@ -72,7 +72,7 @@ struct Conversion<'a, F> {
     values: Values,
 }
 
-/// What values are decoded in; each one is dropped at once.
+/// The memory in which values are decoded. Each value is dropped before the next one is decoded.
 struct Values {
     heap: Heap,
     hasher: KeyHasher,

@@ -10,7 +10,7 @@
 //! | wanted | under way | [`Writer::begin_snapshot`], once no other snapshot is being taken |
 //! | under way | under way, cut passed | the log is written up to the cut |
 //! | under way, cut passed | idle | the base is complete: [`Writer::finish`] |
-//! | under way | idle | [`Writer::give_up`]: the former files stay; a file that must begin with a snapshot tries again |
+//! | under way | idle | [`Writer::fail_rewrite`]: the former files stay; a file that must begin with a snapshot tries again |
 
 use std::sync::{Arc, PoisonError};
 
@@ -117,8 +117,8 @@ where
                     under_way.has_base = true;
                 }
             }
-            Order::BaseWritten(number, Err(reason)) if is_current(number) => self.give_up(&reason),
-            // An order of a rewrite that was given up.
+            Order::BaseWritten(number, Err(reason)) if is_current(number) => self.fail_rewrite(&reason),
+            // An order of a rewrite that has failed or was abandoned.
             Order::Attached(..) | Order::BaseWritten(..) | Order::Stop => {}
         }
     }
@@ -259,7 +259,7 @@ where
                 }
             }
             (Ok(()), None) => self.files.abort_rewrite(),
-            (Err(error), _) => self.give_up(&error.to_string()),
+            (Err(error), _) => self.fail_rewrite(&error.to_string()),
         }
     }
 
@@ -267,7 +267,7 @@ where
     fn finish(&mut self) {
         let Some(format) = self.rewriting.under_way.as_ref().map(|it| it.format) else { return };
         if let Err(error) = self.replace_files(format) {
-            return self.give_up(&error.to_string());
+            return self.fail_rewrite(&error.to_string());
         }
         let Some(under_way) = self.rewriting.under_way.take() else { return };
         self.rewriting.is_beginning = false;
@@ -317,7 +317,7 @@ where
     }
 
     /// Ends the rewrite under way without a result.
-    pub(super) fn give_up(&mut self, reason: &str) {
+    pub(super) fn fail_rewrite(&mut self, reason: &str) {
         let Some(under_way) = self.rewriting.under_way.take() else { return };
         under_way.progress.is_cancelled.store(true, Ordering::Relaxed);
         log::warn!("Background AOF rewrite terminated by error: {reason}");
@@ -352,7 +352,7 @@ where
 
     /// Begins a new history after this one has lost bytes: the present files stay in effect until the snapshot is
     /// complete. Returns whether writing continues.
-    pub(super) fn begin_again(&mut self) -> bool {
+    pub(super) fn begin_new_history(&mut self) -> bool {
         self.abandon_rewrite();
         self.reader = None;
         self.rewriting = Rewriting::new(true);

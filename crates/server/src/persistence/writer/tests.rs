@@ -117,8 +117,11 @@ impl Gate {
 
     fn pass(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let is_closed = self.is_closed.lock().unwrap();
-        drop(self.opened.wait_while(is_closed, |is_closed| *is_closed).unwrap());
+        let mut is_closed = self.is_closed.lock().unwrap();
+        while *is_closed {
+            is_closed = self.opened.wait(is_closed).unwrap();
+        }
+        drop(is_closed);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -25,7 +25,7 @@ struct Table {
 
 /// Runs two echo threads, each of which moves connections to the other after a few receives. Meanwhile 8
 /// clients stream random bytes through and check the echo, `message_count` messages per client.
-pub fn juggle(backends: [Backend; 2], message_count: usize) {
+pub fn move_connections(backends: [Backend; 2], message_count: usize) {
     const CLIENT_COUNT: usize = 8;
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 511, ReusePort::No).unwrap();
     let address = listener.local_address().unwrap().tcp().unwrap();
@@ -35,10 +35,10 @@ pub fn juggle(backends: [Backend; 2], message_count: usize) {
     let (right_sender, right_inbox) = mpsc::channel();
     let sides = [(left_inbox, right_sender, Some(listener)), (right_inbox, left_sender, None)];
     let moved_count: usize = std::thread::scope(|scope| {
-        let mut jugglers = Vec::new();
+        let mut movers = Vec::new();
         for (index, (inbox, outbox, listener)) in sides.into_iter().enumerate() {
             let (table, both_ready) = (&table, &both_ready);
-            jugglers.push(scope.spawn(move || {
+            movers.push(scope.spawn(move || {
                 let (mut reactor, waker) = backends[index].reactor(ReactorOptions::default()).unwrap();
                 if let Some(listener) = listener {
                     reactor.listen(listener, Fixture::LISTENER).unwrap();
@@ -46,23 +46,23 @@ pub fn juggle(backends: [Backend; 2], message_count: usize) {
                 table.wakers[index].set(waker).unwrap();
                 both_ready.wait();
                 let partner = table.wakers[1 - index].get().unwrap();
-                juggler(&mut reactor, &inbox, &outbox, partner, &table.is_over)
+                mover(&mut reactor, &inbox, &outbox, partner, &table.is_over)
             }));
         }
         let clients: Vec<_> = (0..CLIENT_COUNT as u64)
-            .map(|seed| scope.spawn(move || juggled_client(address, seed, message_count)))
+            .map(|seed| scope.spawn(move || moved_client(address, seed, message_count)))
             .collect();
         for client in clients {
             client.join().unwrap();
         }
         table.is_over.store(true, Ordering::Release);
         table.wakers.iter().flat_map(OnceLock::get).for_each(Waker::wake);
-        jugglers.into_iter().map(|juggler| juggler.join().unwrap()).sum()
+        movers.into_iter().map(|mover| mover.join().unwrap()).sum()
     });
     assert!(moved_count > CLIENT_COUNT * 10, "only {moved_count} moves");
 }
 
-fn juggler(
+fn mover(
     reactor: &mut Reactor,
     inbox: &mpsc::Receiver<Handover>,
     outbox: &mpsc::Sender<Handover>,
@@ -104,7 +104,7 @@ fn juggler(
     moved_count
 }
 
-fn juggled_client(address: SocketAddr, seed: u64, message_count: usize) {
+fn moved_client(address: SocketAddr, seed: u64, message_count: usize) {
     let messages = move || {
         let mut mixer = Mixer::new(seed);
         (0..message_count).map(move |_| {
@@ -116,10 +116,10 @@ fn juggled_client(address: SocketAddr, seed: u64, message_count: usize) {
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut writer = client.try_clone().unwrap();
     // A bounded number of messages in flight, as otherwise all would arrive in a few large pieces.
-    let (under_way, arrived) = mpsc::sync_channel(8);
+    let (in_flight, arrived) = mpsc::sync_channel(8);
     let writing = std::thread::spawn(move || {
         for message in messages() {
-            under_way.send(()).unwrap();
+            in_flight.send(()).unwrap();
             writer.write_all(&message).unwrap();
         }
         writer.shutdown(Shutdown::Write).unwrap();
