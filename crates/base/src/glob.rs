@@ -27,7 +27,7 @@ fn search<const IGNORE_CASE: bool>(pattern: &[u8], text: &[u8]) -> bool {
     }
     let (mut pattern_at, mut text_at) = (0, 0);
     let mut star_count = 0;
-    // Where to continue after a mismatch: behind the last `*`, which then matches one more byte.
+    // Where to continue after a mismatch: after the last `*`, which then matches one more byte.
     let mut retry: Option<(usize, usize)> = None;
     while let Some(&byte) = text.get(text_at) {
         if pattern.get(pattern_at) == Some(&b'*') {
@@ -47,9 +47,9 @@ fn search<const IGNORE_CASE: bool>(pattern: &[u8], text: &[u8]) -> bool {
             text_at += 1;
             continue;
         }
-        let Some((behind_star, from)) = retry else { return false };
-        retry = Some((behind_star, from + 1));
-        (pattern_at, text_at) = (behind_star, from + 1);
+        let Some((after_star, from)) = retry else { return false };
+        retry = Some((after_star, from + 1));
+        (pattern_at, text_at) = (after_star, from + 1);
     }
     pattern[pattern_at..].iter().all(|byte| *byte == b'*')
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use commands::acl::{Denied, Grammar, User, Users};
+use commands::acl::{Grammar, MissingPermission, User, Users};
 use commands::table::CATALOGUE;
 use wire::request::ArgsBuf;
 
@@ -92,12 +92,12 @@ fn alice(rules: &str) -> Arc<User> {
 }
 
 /// What `check` says about a request in database 2 of 16, in a form for comparisons.
-fn checked(user: &User, request: &str) -> Result<(), (Denied, usize)> {
+fn checked(user: &User, request: &str) -> Result<(), (MissingPermission, usize)> {
     let args: ArgsBuf = request.split(' ').map(str::as_bytes).collect();
     let args = args.args();
     let subcommand = || CATALOGUE.find(&[args.name(), b"|", args.get(1)?].concat());
     let id = subcommand().or_else(|| CATALOGUE.find(args.name())).expect("a command");
-    user.check(id, args, base::DbIndex(2), 16).map_err(|denial| (denial.what, denial.argument))
+    user.check(id, args, base::DbIndex(2), 16).map_err(|denial| (denial.missing, denial.argument))
 }
 
 #[test]
@@ -144,12 +144,12 @@ fn a_request_needs_one_selector_that_allows_all_of_it() {
     let user = alice("on nopass +get +mget ~key (+mget ~key ~other) (+set %W~w* db=1)");
     assert_eq!(checked(&user, "GET key"), Ok(()));
     assert_eq!(checked(&user, "MGET key other"), Ok(()));
-    assert_eq!(checked(&user, "GET other"), Err((Denied::Key, 1)));
-    assert_eq!(checked(&user, "MGET key other third"), Err((Denied::Key, 3)));
-    assert_eq!(checked(&user, "DEL key"), Err((Denied::Command, 0)));
+    assert_eq!(checked(&user, "GET other"), Err((MissingPermission::Key, 1)));
+    assert_eq!(checked(&user, "MGET key other third"), Err((MissingPermission::Key, 3)));
+    assert_eq!(checked(&user, "DEL key"), Err((MissingPermission::Command, 0)));
     // The selector that would allow the command does not allow the database.
-    assert_eq!(checked(&user, "SET w 1"), Err((Denied::Command, 0)));
-    assert_eq!(checked(&alice("+@all ~* &* db=1"), "SET w 1"), Err((Denied::Database, 0)));
+    assert_eq!(checked(&user, "SET w 1"), Err((MissingPermission::Command, 0)));
+    assert_eq!(checked(&alice("+@all ~* &* db=1"), "SET w 1"), Err((MissingPermission::Database, 0)));
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn reading_and_writing_are_separate() {
         ("EXISTS r1 x1", 2),
         ("GEORADIUS r1 0 0 1 m STORE r2", 7),
     ] {
-        assert_eq!(checked(&user, denied), Err((Denied::Key, argument)), "{denied}");
+        assert_eq!(checked(&user, denied), Err((MissingPermission::Key, argument)), "{denied}");
     }
 }
 
@@ -204,12 +204,12 @@ fn databases_are_checked_where_a_request_names_them() {
         ("SWAPDB 1 3", 2),
         ("FLUSHALL", 0),
     ] {
-        assert_eq!(checked(&user, denied), Err((Denied::Database, argument)), "{denied}");
+        assert_eq!(checked(&user, denied), Err((MissingPermission::Database, argument)), "{denied}");
     }
     // The keys of these are in the current database, which is number 2.
     let other = alice("+@all ~* &* db=1");
     for denied in ["GET k", "MOVE k 1", "COPY a b DB 1", "FLUSHDB", "DBSIZE", "SCAN 0"] {
-        assert_eq!(checked(&other, denied), Err((Denied::Database, 0)), "{denied}");
+        assert_eq!(checked(&other, denied), Err((MissingPermission::Database, 0)), "{denied}");
     }
     assert_eq!(checked(&other, "SELECT 1"), Ok(()));
 }
@@ -230,7 +230,7 @@ fn channels_are_checked_for_publishing_and_subscribing() {
         ("PSUBSCRIBE p1*", 1),
         ("SSUBSCRIBE other", 1),
     ] {
-        let expected = if argument == 0 { Ok(()) } else { Err((Denied::Channel, argument)) };
+        let expected = if argument == 0 { Ok(()) } else { Err((MissingPermission::Channel, argument)) };
         assert_eq!(checked(&user, denied), expected, "{denied}");
     }
 }

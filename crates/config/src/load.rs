@@ -7,7 +7,7 @@ use std::{fmt, io};
 
 use crate::command_line::CommandLine;
 use crate::quote::split_arguments;
-use crate::setting::Turn;
+use crate::setting::Occurrence;
 use crate::table::directive::{Directive, find, suggest};
 use crate::table::{Config, Id};
 
@@ -303,8 +303,9 @@ impl Loader<'_> {
         arguments: &[Vec<u8>],
         place: &Place,
     ) -> Result<(), Problem> {
-        let turn = if self.seen.contains_key(&directive.id) { Turn::Further } else { Turn::First };
-        match directive.set_from_line(&mut self.loaded.config, arguments, turn) {
+        let occurrence =
+            if self.seen.contains_key(&directive.id) { Occurrence::Further } else { Occurrence::First };
+        match directive.set_from_line(&mut self.loaded.config, arguments, occurrence) {
             Ok(_) => {
                 self.seen.insert(directive.id, place.clone());
                 Ok(())

@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::choices::ProtectedAction;
 use crate::rule::Reason;
-use crate::setting::Turn;
+use crate::setting::Occurrence;
 use crate::table::directive::{Name, find, find_name};
 use crate::table::{Config, Id};
 
@@ -98,7 +98,7 @@ impl Config {
                 false => vec![value],
             };
             let refused = |reason| SetError::Refused { argument: name.text.to_owned(), reason };
-            let is_new = name.directive.set(&mut config, &args, Turn::First).map_err(refused)?;
+            let is_new = name.directive.set(&mut config, &args, Occurrence::First).map_err(refused)?;
             if is_new && name.directive.marks.fixed {
                 return Err(refused(IMMUTABLE.into()));
             }

@@ -632,7 +632,7 @@ mod tests {
 
     use super::directive::NAMES;
     use super::*;
-    use crate::setting::Turn;
+    use crate::setting::Occurrence;
 
     #[test]
     fn blocks_are_in_alphabetical_order() {
@@ -669,7 +669,7 @@ mod tests {
                 true => printed.split(|byte| *byte == b' ').collect(),
                 false => vec![&printed],
             };
-            match directive.set(&mut config, &args, Turn::First) {
+            match directive.set(&mut config, &args, Occurrence::First) {
                 Ok(changed) => assert_eq!(changed, directive.marks.volatile, "{}", directive.name),
                 // The only directive whose default has no text.
                 Err(_) => assert_eq!(directive.name, "replicaof"),
@@ -692,7 +692,7 @@ mod tests {
             let (Rule::Int { min, max, .. } | Rule::Memory { min, max }) = directive.rule else { continue };
             for bound in [min, max] {
                 let text = bound.to_string();
-                let set = directive.set(&mut Config::default(), &[text.as_bytes()], Turn::First);
+                let set = directive.set(&mut Config::default(), &[text.as_bytes()], Occurrence::First);
                 // Integers without a unit have 64 bits, so the largest unsigned one needs a memory rule.
                 assert!(set.is_ok(), "{} refuses its bound {bound}", directive.name);
             }

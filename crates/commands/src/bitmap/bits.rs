@@ -16,8 +16,8 @@ pub fn count_ones_in(bytes: &[u8], range: Range<usize>) -> u64 {
     }
     let (first, last) = (range.start / 8, (range.end - 1) / 8);
     let before = bytes[first] & !low_bits(8 - range.start % 8);
-    let behind = bytes[last] & low_bits(7 - (range.end - 1) % 8);
-    count_ones(&bytes[first..=last]) - u64::from(before.count_ones()) - u64::from(behind.count_ones())
+    let after = bytes[last] & low_bits(7 - (range.end - 1) % 8);
+    count_ones(&bytes[first..=last]) - u64::from(before.count_ones()) - u64::from(after.count_ones())
 }
 
 /// Returns a byte with the lowest `count` bits set.

@@ -98,21 +98,21 @@ impl Search {
             cell = Cell::around(self.centre, steps);
         }
         let area = cell.area();
-        let may_leave_out = steps >= 2;
-        let is_of_use = |east: i8, north: i8| {
+        let may_omit = steps >= 2;
+        let is_relevant = |east: i8, north: i8| {
             let beyond = (north < 0 && area.latitude_min < bounds.latitude_min)
                 || (north > 0 && area.latitude_max > bounds.latitude_max)
                 || (east < 0 && area.longitude_min < bounds.longitude_min)
                 || (east > 0 && area.longitude_max > bounds.longitude_max);
-            !(may_leave_out && beyond)
+            !(may_omit && beyond)
         };
         const DIRECTIONS: [(i8, i8); 9] =
             [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
-        let of_use = DIRECTIONS.into_iter().filter(|(east, north)| is_of_use(*east, *north));
+        let relevant = DIRECTIONS.into_iter().filter(|(east, north)| is_relevant(*east, *north));
         // For a huge area neighbours may be the same cell, which is scanned once. Duplicates of the first
         // cell are kept.
         let mut cells: Vec<Cell> = Vec::with_capacity(DIRECTIONS.len());
-        for (east, north) in of_use {
+        for (east, north) in relevant {
             let cell = cell.neighbour(east, north);
             if cells.len() < 2 || cells.last() != Some(&cell) {
                 cells.push(cell);

@@ -69,7 +69,7 @@ impl Command {
 
     /// Adds ACL categories.
     #[must_use]
-    pub const fn categories_too(mut self, categories: Categories) -> Self {
+    pub const fn add_categories(mut self, categories: Categories) -> Self {
         self.categories = self.categories.union(categories);
         self
     }
@@ -140,7 +140,7 @@ pub fn only_subcommands(ctx: &mut Ctx<'_>, _: Args<'_>, _: Reply<'_>) -> Result<
 }
 
 /// Whether a request accesses keys that are not among its arguments.
-pub type Reaches = fn(Args<'_>) -> bool;
+pub type AccessesOtherKeys = fn(Args<'_>) -> bool;
 
 /// The latches that a command needs. The planner acquires them; handlers never do.
 #[derive(Clone, Copy, Debug)]
@@ -166,10 +166,10 @@ pub enum Access {
         reads_only: bool,
     },
     /// [`Self::ReadAll`] if the request accesses keys that are not among its arguments, else [`Self::Read`].
-    ReadAllIf(Reaches),
+    ReadAllIf(AccessesOtherKeys),
     /// [`Self::WriteAll`] if the request accesses keys that are not among its arguments, else
     /// [`Self::Write`].
-    WriteAllIf(Reaches),
+    WriteAllIf(AccessesOtherKeys),
 }
 
 impl Access {
@@ -207,7 +207,7 @@ impl Access {
 }
 
 impl PartialEq for Access {
-    /// Whether both are the same variant; the `Reaches` function is not compared.
+    /// Whether both are the same variant; the `AccessesOtherKeys` function is not compared.
     fn eq(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }

@@ -236,7 +236,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// Changes a collection in place; `None`: no such key. If it is empty afterwards the key is removed:
-    /// report the change, then call [`Self::deleted_if_gone`].
+    /// report the change, then call [`Self::report_if_emptied`].
     #[inline]
     pub fn edit<T: Collection, R>(
         &mut self,
@@ -264,7 +264,7 @@ impl<'a> Ctx<'a> {
     /// Announces `del` if an edit of this command emptied the collection and so removed the key. Call it
     /// after [`Self::changed`], which has counted the change.
     #[inline]
-    pub fn deleted_if_gone(&mut self, key: Key<'_>) {
+    pub fn report_if_emptied(&mut self, key: Key<'_>) {
         if self.effects.has_emptied && self.data.peek(key).is_none() {
             self.announce(EventClass::Generic, "del", key);
         }
@@ -368,7 +368,7 @@ impl<'a> Ctx<'a> {
     /// Whether a key with this new expiry must be deleted instead. In import mode the source of the import
     /// deletes keys.
     #[must_use]
-    pub fn is_over(&self, expiry: i64) -> bool {
+    pub fn expires_now(&self, expiry: i64) -> bool {
         expiry <= self.now().0 && !self.config.import_mode
     }
 

@@ -14,7 +14,7 @@ pub struct Found {
     /// Its number.
     pub id: CommandId,
     /// How it is planned.
-    pub shape: PlanKind,
+    pub plan_kind: PlanKind,
 }
 
 /// How much planning a command needs.

@@ -113,7 +113,7 @@ bitflags! {
         /// The connection is closed after its replies are sent.
         const CLOSE_AFTER_REPLY = 1 << 6;
         /// Has subscriptions to channels or patterns: RESP2 then allows few commands.
-        const LISTENING = 1 << 7;
+        const SUBSCRIBED = 1 << 7;
         /// The transaction must fail: a command was rejected while it was queued.
         const DIRTY_EXEC = 1 << 8;
         /// A watched key changed.

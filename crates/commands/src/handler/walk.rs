@@ -111,18 +111,18 @@ fn prefetch(
 }
 
 impl Ahead {
-    fn prefetch_buckets(&mut self, data: &Latched<'_>, planned: &[PlannedKey], db: DbIndex, goal: usize) {
-        let goal = goal.min(planned.len());
-        if goal <= self.bucket_count {
+    fn prefetch_buckets(&mut self, data: &Latched<'_>, planned: &[PlannedKey], db: DbIndex, end: usize) {
+        let end = end.min(planned.len());
+        if end <= self.bucket_count {
             return;
         }
-        let hashes = planned[self.bucket_count..goal].iter().map(|key| &key.hash);
+        let hashes = planned[self.bucket_count..end].iter().map(|key| &key.hash);
         self.window.prefetch_buckets(data.prefetcher(db), self.bucket_count as u64, hashes);
-        self.bucket_count = goal;
+        self.bucket_count = end;
     }
 
-    fn prefetch_entries(&mut self, data: &Latched<'_>, planned: &[PlannedKey], goal: usize) {
-        let numbers = self.entry_count..goal.min(self.bucket_count);
+    fn prefetch_entries(&mut self, data: &Latched<'_>, planned: &[PlannedKey], end: usize) {
+        let numbers = self.entry_count..end.min(self.bucket_count);
         if numbers.is_empty() {
             return;
         }
@@ -201,8 +201,12 @@ mod tests {
         let planned = walked(|_, _| ());
         assert_eq!(seen_count(&planned[..WARM_COUNT - BUCKETS_AHEAD]), 0);
         assert!(planned.iter().skip(1).step_by(2).all(|key| key.guess.get() == Guess::NONE));
-        let there_count = (KEY_COUNT - WARM_COUNT) / 2;
-        assert!(seen_count(&planned) > there_count * 9 / 10, "{} of {there_count}", seen_count(&planned));
+        let existing_count = (KEY_COUNT - WARM_COUNT) / 2;
+        assert!(
+            seen_count(&planned) > existing_count * 9 / 10,
+            "{} of {existing_count}",
+            seen_count(&planned)
+        );
     }
 
     #[test]

@@ -11,22 +11,22 @@ const BAD_COUNT: CommandError =
 
 /// Returns the fields of a request with `FIELDS` directly after the key. `mismatch` is the error for a wrong
 /// count.
-pub(super) fn behind_key(args: Args<'_>, mismatch: CommandError) -> Result<Args<'_>, CommandError> {
+pub(super) fn after_key(args: Args<'_>, mismatch: CommandError) -> Result<Args<'_>, CommandError> {
     if !args.at(2).eq_token("fields") {
         return Err(CommandError::SYNTAX);
     }
     counted(args, 3, 1).map_err(|error| error.unwrap_or(mismatch))
 }
 
-/// Like [`behind_key`], with the usual error.
-pub(super) fn behind_key_or_error(args: Args<'_>) -> Result<Args<'_>, CommandError> {
-    behind_key(args, BAD_COUNT)
+/// Like [`after_key`], with the usual error.
+pub(super) fn after_key_or_error(args: Args<'_>) -> Result<Args<'_>, CommandError> {
+    after_key(args, BAD_COUNT)
 }
 
 /// Returns the options and the fields of a request with options before `FIELDS`, which is searched from
 /// argument `from` on. Each field takes `step` arguments. `options` parses the arguments from `first` up to
 /// `FIELDS`.
-pub(super) fn behind_options<'a, O>(
+pub(super) fn after_options<'a, O>(
     args: Args<'a>,
     from: usize,
     first: usize,

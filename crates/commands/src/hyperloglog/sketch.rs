@@ -258,12 +258,12 @@ impl Union {
         }
         let mut rest = &mut self.registers[..];
         for run in sparse::runs(registers) {
-            let (covered, behind) = rest.split_at_mut(run.len);
+            let (covered, after) = rest.split_at_mut(run.len);
             // Most registers are zero.
             if run.value > 0 {
                 covered.iter_mut().for_each(|max| *max = run.value.max(*max));
             }
-            rest = behind;
+            rest = after;
         }
         Ok(())
     }

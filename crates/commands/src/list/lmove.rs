@@ -178,6 +178,6 @@ fn move_element(ctx: &mut Ctx<'_>, from: End, to: End, reply: Reply<'_>) -> Resu
         list.shrunk(limits);
     })?;
     ctx.changed(EventClass::List, pop_event(from), source);
-    ctx.deleted_if_gone(source);
+    ctx.report_if_emptied(source);
     Ok(reply.bulk(&text))
 }

@@ -63,7 +63,7 @@ pub(super) const fn push_event(end: End) -> &'static str {
 pub(super) fn report_popped(ctx: &mut Ctx<'_>, end: End, count: usize, key: Key<'_>) {
     ctx.changed(EventClass::List, pop_event(end), key);
     ctx.effects.dirty += count as u64 - 1;
-    ctx.deleted_if_gone(key);
+    ctx.report_if_emptied(key);
 }
 
 /// Pops one element from an end and writes it as a bulk string, after the output of `before`. Returns `false`

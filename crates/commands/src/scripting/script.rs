@@ -36,7 +36,7 @@ pub const COMMAND: Command = Command::container(
                 ]),
             debug,
         )
-        .categories_too(Categories::SCRIPTING),
+        .add_categories(Categories::SCRIPTING),
         Command::keyless(
             "exists",
             -3,
@@ -46,7 +46,7 @@ pub const COMMAND: Command = Command::container(
                 .args(&[Arg::string("sha1").multiple()]),
             exists,
         )
-        .categories_too(Categories::SCRIPTING)
+        .add_categories(Categories::SCRIPTING)
         .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"]),
         Command::keyless(
             "flush",
@@ -63,10 +63,10 @@ pub const COMMAND: Command = Command::container(
                 .optional()]),
             flush,
         )
-        .categories_too(Categories::SCRIPTING)
+        .add_categories(Categories::SCRIPTING)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
         help::command(Group::Scripting, "5.0.0", |_, _, reply| help::answer(&COMMAND, reply))
-            .categories_too(Categories::SCRIPTING),
+            .add_categories(Categories::SCRIPTING),
         Command::keyless(
             "kill",
             2,
@@ -78,7 +78,7 @@ pub const COMMAND: Command = Command::container(
                 Ok(reply.ok())
             },
         )
-        .categories_too(Categories::SCRIPTING)
+        .add_categories(Categories::SCRIPTING)
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
         Command::keyless(
             "load",
@@ -89,7 +89,7 @@ pub const COMMAND: Command = Command::container(
                 .args(&[Arg::string("script")]),
             |ctx, args, reply| Ok(reply.bulk(&ctx.host.load_script(args.at(2))?)),
         )
-        .categories_too(Categories::SCRIPTING)
+        .add_categories(Categories::SCRIPTING)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
         Command::keyless(
             "show",
@@ -103,7 +103,7 @@ pub const COMMAND: Command = Command::container(
                 Ok(reply.bulk(&body))
             },
         )
-        .categories_too(Categories::SCRIPTING),
+        .add_categories(Categories::SCRIPTING),
     ],
 );
 

@@ -58,7 +58,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         return Ok(out.done());
     }
     ctx.changed(EventClass::Set, "spop", key);
-    ctx.deleted_if_gone(key);
+    ctx.report_if_emptied(key);
     removed.log(ctx, key);
     Ok(out.done())
 }
@@ -112,7 +112,7 @@ fn pop_several(
     }
     ctx.changed(EventClass::Set, "spop", key);
     ctx.effects.dirty += count as u64 - 1;
-    ctx.deleted_if_gone(key);
+    ctx.report_if_emptied(key);
     if count == len {
         ctx.log_deletion(key);
     } else {

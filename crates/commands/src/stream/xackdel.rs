@@ -90,7 +90,7 @@ fn delete(stream: &mut Stream, id: StreamId, references: References) -> Outcome 
     if !references.permit(stream, id) {
         return Outcome::Kept;
     }
-    references.forget(stream, id);
+    references.delete_references(stream, id);
     stream.delete(id);
     Outcome::Deleted
 }

@@ -64,7 +64,7 @@ pub const COMMAND: Command = Command::container(
             destroy,
         ),
         help::command(Group::Stream, "5.0.0", |_, _, reply| help::answer(&COMMAND, reply))
-            .categories_too(Categories::STREAM),
+            .add_categories(Categories::STREAM),
         sub(
             "setid",
             -5,

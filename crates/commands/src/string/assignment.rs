@@ -27,7 +27,7 @@ pub(super) fn assign(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) -> Result<b
         return Ok(false);
     }
     match expiry {
-        ExpiryChange::At(at) if ctx.is_over(at) => {
+        ExpiryChange::At(at) if ctx.expires_now(at) => {
             ctx.delete_as_expired(key);
         }
         _ => put(ctx, key, value, expiry),
@@ -39,7 +39,7 @@ pub(super) fn assign(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) -> Result<b
 pub(super) fn log_assignment(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) {
     let Assignment { key, value, expiry, .. } = *assignment;
     if let ExpiryChange::At(at) = expiry
-        && !ctx.is_over(at)
+        && !ctx.expires_now(at)
     {
         ctx.log(&["SET".into(), key.bytes.into(), value.into(), "PXAT".into(), at.into()]);
     }

@@ -153,7 +153,7 @@ fn run_queued(
     }
     // The commands of a script remember what they read.
     if inner.session.tracking.is_some() && !matches!(queued.found.command.access, Access::Script { .. }) {
-        inner.remember_reads();
+        inner.record_reads();
     }
     ctx.effects.log_request(ctx.data, queued.found.command, args, db, dirty_before);
     // A queued HELLO changes the protocol of the rest.
@@ -170,7 +170,7 @@ fn run_queued(
         reply_size: out.written_since(mark).len()
             + ctx.effects.shared_replies.parts().size_since(mark.position()),
     };
-    ctx.host.ran_queued(ctx.session, ctx.config, queued, cost, error.as_ref());
+    ctx.host.record_queued_call(ctx.session, ctx.config, queued, cost, error.as_ref());
     ControlFlow::Continue(())
 }
 
@@ -185,14 +185,14 @@ fn check_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>) -> Result<(), CommandErro
     user.check(id, args, ctx.session.db, ctx.data.db_count()).map_err(|denial| {
         let object = denial.object(user.full_name(id), args);
         let event = DenialEvent {
-            what: Some(denial.what),
+            missing: Some(denial.missing),
             context: DenialContext::Multi,
             object: &object,
             user: user.name(),
         };
         ctx.host.record_denial(ctx.session, &event);
         let error = denial.error_in_exec();
-        ctx.host.refused_queued(&error);
+        ctx.host.record_queued_denial(&error);
         error
     })
 }

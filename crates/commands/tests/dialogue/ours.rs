@@ -260,7 +260,7 @@ impl Server for Ours {
             return None;
         }
         let (reply, size) = Reply::parse(&out).expect("a well-formed reply").expect("a complete reply");
-        assert_eq!(size, out.len(), "one reply and nothing behind it: {}", out.escape_ascii());
+        assert_eq!(size, out.len(), "one reply and nothing after it: {}", out.escape_ascii());
         Some(reply)
     }
 

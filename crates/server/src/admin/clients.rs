@@ -122,7 +122,7 @@ fn facts(record: &ClientRecord, now: i64) -> ClientFacts {
     let texts = record.texts().clone();
     ClientFacts {
         id: record.id,
-        kind: if record.is_listener() { ClientKind::Pubsub } else { ClientKind::Normal },
+        kind: if record.in_subscribed_mode() { ClientKind::Pubsub } else { ClientKind::Normal },
         peer: record.peer.clone(),
         local: record.local.clone(),
         user: texts.user,
@@ -146,7 +146,7 @@ fn flags(record: &ClientRecord) -> String {
     let set = SessionFlags::from_bits_truncate(record.flags.value() as u32);
     let letters = [
         ('O', set.contains(SessionFlags::MONITOR)),
-        ('P', set.contains(SessionFlags::LISTENING)),
+        ('P', set.contains(SessionFlags::SUBSCRIBED)),
         ('x', record.multi.value() != 0),
         ('b', record.blocked.value() != 0),
         ('t', set.contains(SessionFlags::TRACKING)),
@@ -238,8 +238,8 @@ impl ClientRecord {
     }
 
     /// Whether it has subscriptions.
-    pub fn is_listener(&self) -> bool {
-        self.session_flags().contains(SessionFlags::LISTENING)
+    pub fn in_subscribed_mode(&self) -> bool {
+        self.session_flags().contains(SessionFlags::SUBSCRIBED)
     }
 
     /// The number in `redir=`: -1 without tracking, 0 without a redirection.

@@ -41,7 +41,7 @@ impl Decimal {
     ///
     /// All arguments have one unit: `rest` is the number's distance below the upper boundary, `range` the
     /// allowed distance, `target` the value's distance, and `step` the weight of the last digit.
-    fn approach(&mut self, range: u64, mut rest: u64, step: u64, target: u64) {
+    fn lower_last_digit(&mut self, range: u64, mut rest: u64, step: u64, target: u64) {
         while rest < target
             && range - rest >= step
             && (rest + step < target || target - rest > rest + step - target)
@@ -121,7 +121,7 @@ fn generate(upper: u64, mut range: u64, mut target: u64, point: i32, exponent: i
         let rest = (u64::from(integer) << point) + fraction;
         if rest <= range {
             decimal.exponent += place_exponent as i32;
-            decimal.approach(range, rest, u64::from(place) << point, target);
+            decimal.lower_last_digit(range, rest, u64::from(place) << point, target);
             return decimal;
         }
         place /= 10;
@@ -135,7 +135,7 @@ fn generate(upper: u64, mut range: u64, mut target: u64, point: i32, exponent: i
         decimal.push((fraction >> point) as u32);
         fraction &= fraction_mask;
         if fraction < range {
-            decimal.approach(range, fraction, 1 << point, target);
+            decimal.lower_last_digit(range, fraction, 1 << point, target);
             return decimal;
         }
     }

@@ -1,6 +1,6 @@
 //! The lines that start requests and arguments: a mark, a number, a line end.
 //!
-//! Only limits of the protocol are checked here; the parser checks the limits that depend on the peer.
+//! Only limits of the protocol are checked here; the parser checks the limits that depend on the sender.
 
 use base::limits::{ARGUMENT_COUNT_MAX, INLINE_SIZE_MAX};
 

@@ -25,7 +25,7 @@ pub enum SkipMe {
 
 /// The state that a filter can refer to.
 #[derive(Clone, Copy)]
-pub struct Known<'a> {
+pub struct FilterContext<'a> {
     /// The calling connection.
     pub own_id: u64,
     /// The number of databases.
@@ -39,7 +39,7 @@ pub fn parse(
     args: Args<'_>,
     mut at: usize,
     default: SkipMe,
-    known: Known<'_>,
+    known: FilterContext<'_>,
 ) -> Result<ClientFilter, CommandError> {
     let mut filter = ClientFilter::default();
     let mut skip = default;
@@ -97,7 +97,7 @@ fn parse_criterion(
     criterion: &[u8],
     inverted: bool,
     value: &[u8],
-    known: Known<'_>,
+    known: FilterContext<'_>,
 ) -> Result<(), CommandError> {
     // Valkey compares most of them as C strings.
     let value = match criterion {
@@ -278,7 +278,7 @@ mod tests {
     fn keeps(words: &str) -> Result<bool, String> {
         let args: wire::request::ArgsBuf = words.split(' ').map(str::as_bytes).collect();
         let users = Users::new(&CATALOGUE);
-        parse(args.args(), 0, SkipMe::No, Known { own_id: 7, db_count: 16, users: &users })
+        parse(args.args(), 0, SkipMe::No, FilterContext { own_id: 7, db_count: 16, users: &users })
             .map(|filter| filter.keeps(&facts()))
             .map_err(|error| String::from_utf8_lossy(error.text()).into_owned())
     }

@@ -98,7 +98,7 @@ const ORDER: Arg = Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("de
 const ALPHA: Arg = Arg::word("sorting", "ALPHA").optional();
 
 fn reaches(args: Args<'_>, stores: bool) -> bool {
-    SortOptions::parse(args, stores, true).is_ok_and(|options| options.reaches_other_keys())
+    SortOptions::parse(args, stores, true).is_ok_and(|options| options.accesses_other_keys())
 }
 
 /// Also finds it in requests with other errors; the handler rejects those.

@@ -117,7 +117,7 @@ impl<'a> SortOptions<'a> {
     }
 
     /// Whether keys are accessed that are not among the arguments.
-    pub fn reaches_other_keys(&self) -> bool {
+    pub fn accesses_other_keys(&self) -> bool {
         self.by.iter().chain(&self.get).any(|pattern| pattern.names_keys())
     }
 }

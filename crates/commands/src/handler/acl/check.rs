@@ -8,7 +8,7 @@ use base::DbIndex;
 use wire::request::Args;
 
 use super::catalogue::{Databases, accesses_data, has_keys};
-use super::denial::{Denial, Denied};
+use super::denial::{Denial, MissingPermission};
 use super::selector::{ChannelRights, DatabaseRights, Selector};
 use super::user::User;
 use crate::command::{Begin, Find, Flags, KeyFlags, KeySpec, find_spec_keys};
@@ -34,7 +34,7 @@ impl User {
             return Ok(());
         }
         let request = Request { id, args, db, db_count };
-        let mut worst = Denial { what: Denied::Database, argument: 0 };
+        let mut worst = Denial { missing: MissingPermission::Database, argument: 0 };
         for selector in self.selectors() {
             match self.check_selector(selector, request) {
                 Ok(()) => return Ok(()),
@@ -62,7 +62,7 @@ impl User {
         }
         let command = self.commands.command(id);
         if !selector.commands.allows(id, args.get(1)) && !command.flags.contains(Flags::NO_AUTH) {
-            return Err(Denial { what: Denied::Command, argument: 0 });
+            return Err(Denial { missing: MissingPermission::Command, argument: 0 });
         }
         for spec in command.keys.iter().filter(|spec| !spec.flags.contains(KeyFlags::NOT_KEY)) {
             let flags = flags_of(command, spec, args);
@@ -76,7 +76,7 @@ impl User {
 
     fn check_databases(&self, selector: &Selector, request: Request<'_>) -> Result<(), Denial> {
         let Request { id, args, db, db_count } = request;
-        let denied = |argument| Err(Denial { what: Denied::Database, argument });
+        let denied = |argument| Err(Denial { missing: MissingPermission::Database, argument });
         let databases = self.commands.databases(id);
         let allows = |database| selector.databases.allow(database, db_count);
         let command = self.commands.command(id);
@@ -97,7 +97,7 @@ impl User {
     fn check_channels(&self, selector: &Selector, request: Request<'_>) -> Result<(), Denial> {
         let (mut indexes, is_pattern) = self.commands.channels(request.id, request.args);
         match indexes.find(|index| !selector.channels.allow(request.args.at(*index), is_pattern)) {
-            Some(argument) => Err(Denial { what: Denied::Channel, argument }),
+            Some(argument) => Err(Denial { missing: MissingPermission::Channel, argument }),
             None => Ok(()),
         }
     }
@@ -128,7 +128,7 @@ impl User {
 /// Checks the keys of one spec.
 #[inline]
 fn check_keys(selector: &Selector, spec: &KeySpec, flags: KeyFlags, args: Args<'_>) -> Result<(), Denial> {
-    let denied = |argument| Err(Denial { what: Denied::Key, argument });
+    let denied = |argument| Err(Denial { missing: MissingPermission::Key, argument });
     let allows = |index: usize| selector.keys.allow(args.at(index), flags);
     if let (None, Begin::Index(index), Find::Range { last: 0, .. }) = (spec.custom, spec.begin, spec.find) {
         let index = index as usize;

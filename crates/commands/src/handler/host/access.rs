@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::acl::{DenialContext, Denied, LoggedDenial, Users};
+use crate::acl::{DenialContext, LoggedDenial, MissingPermission, Users};
 use crate::error::CommandError;
 use crate::session::Session;
 
@@ -33,7 +33,7 @@ pub trait AccessControl {
 #[derive(Clone, Copy, Debug)]
 pub struct DenialEvent<'a> {
     /// The missing permission; `None`: an authentication failed.
-    pub what: Option<Denied>,
+    pub missing: Option<MissingPermission>,
     /// The context of the request.
     pub context: DenialContext,
     /// The command, key, channel or database.

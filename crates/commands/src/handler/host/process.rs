@@ -53,11 +53,11 @@ pub trait Debugging {
     /// [`BlockReason::Reload`](crate::session::BlockReason::Reload), which begins the load.
     fn prepare_reload(&self, reload: Reload) -> Result<(), CommandError>;
     /// Whether the checksums of dumped values are checked (`DEBUG SET-SKIP-CHECKSUM-VALIDATION`).
-    fn check_checksums(&self, enabled: bool);
+    fn set_checksum_validation(&self, enabled: bool);
     /// Whether the checksums of dumped values are checked.
-    fn checks_checksums(&self) -> bool;
+    fn validates_checksums(&self) -> bool;
     /// Whether scripts may run every command (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
-    fn let_scripts_run_all(&self, enabled: bool);
+    fn set_scripts_unrestricted(&self, enabled: bool);
     /// Delays each write of the append-only file by `micros` microseconds (`DEBUG AOF-FLUSH-SLEEP`).
     fn delay_append_only(&self, micros: u64);
     /// Changes the id of the data for replicas (`DEBUG CHANGE-REPL-ID`).

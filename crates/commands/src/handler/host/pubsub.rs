@@ -11,10 +11,16 @@ use crate::tracking::Redirection;
 /// Subscriptions and messages.
 pub trait PubSub {
     /// Subscribes the session to a name. It must not be subscribed yet.
-    fn listen(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]);
+    fn subscribe(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]);
     /// Unsubscribes the session from a name. Messages published before and not delivered yet are written to
     /// `out` first.
-    fn unlisten(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8], out: &mut ReplyBuffer<'_>);
+    fn unsubscribe(
+        &self,
+        session: &mut Session,
+        kind: SubscriptionKind,
+        name: &[u8],
+        out: &mut ReplyBuffer<'_>,
+    );
     /// Writes the messages and invalidations published so far that are not delivered to the session yet to
     /// `out`.
     fn catch_up(&self, session: &mut Session, out: &mut ReplyBuffer<'_>);
@@ -27,7 +33,7 @@ pub trait PubSub {
     /// Returns the number of names that have subscribers.
     fn name_count(&self, kind: SubscriptionKind) -> usize;
     /// Returns the number of connections subscribed to this name.
-    fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64;
+    fn subscriber_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64;
 }
 
 /// Client-side caching.

@@ -99,7 +99,7 @@ pub(super) fn find_single(args: Args<'_>, found: &mut Vec<u32>) {
     }
 }
 
-/// Finds the keys behind the word `KEYS`.
+/// Finds the keys after the word `KEYS`.
 pub(super) fn find_several(args: Args<'_>, found: &mut Vec<u32>) {
     if let Some(word) = keys_word(args) {
         found.extend(word as u32 + 1..args.len() as u32);

@@ -175,8 +175,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         "sleep" => sleep(ctx, args)?,
         "change-repl-id" => ctx.host.change_replication_id(),
         "set-active-expire" => ctx.host.set_active_expire(is_on(args.at(2))?),
-        "set-disable-deny-scripts" => ctx.host.let_scripts_run_all(is_on(args.at(2))?),
-        "set-skip-checksum-validation" => ctx.host.check_checksums(!is_on(args.at(2))?),
+        "set-disable-deny-scripts" => ctx.host.set_scripts_unrestricted(is_on(args.at(2))?),
+        "set-skip-checksum-validation" => ctx.host.set_checksum_validation(!is_on(args.at(2))?),
         "aof-flush-sleep" => {
             let micros = parse_i64_strict(args.at(2)).and_then(|micros| u64::try_from(micros).ok());
             ctx.host.delay_append_only(micros.ok_or(CommandError::NOT_AN_INTEGER)?);

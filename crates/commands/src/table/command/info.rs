@@ -25,7 +25,7 @@ pub const INFO: Command = Command::keyless(
         .args(&[Arg::string("command-name").optional().multiple()]),
     run,
 )
-.categories_too(Categories::CONNECTION)
+.add_categories(Categories::CONNECTION)
 .tips(ORDER);
 
 /// Replies with the details of all commands.

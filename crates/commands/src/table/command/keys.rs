@@ -29,7 +29,7 @@ pub const GETKEYS: Command = Command::keyless(
         Ok(out.done())
     },
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// `COMMAND GETKEYSANDFLAGS command [arg ...]`
 pub const GETKEYSANDFLAGS: Command = Command::keyless(
@@ -41,7 +41,7 @@ pub const GETKEYSANDFLAGS: Command = Command::keyless(
         .args(ARGS),
     keys_and_flags,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 fn keys_and_flags(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let keys = keys_of(args.tail(2))?;
