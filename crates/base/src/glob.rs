@@ -3,8 +3,8 @@
 //! `*`, `?`, `[abc]`, `[^a-z]`, and a backslash before a literal byte. A `[` without `]` extends to the end of the
 //! pattern. An empty text matches only the empty pattern, as in Redis.
 //!
-//! Cost: at most pattern length times text length, because only the last `*` is retried: it has tried all matches
-//! that an earlier one could reach. A pattern with more than [`STAR_COUNT_MAX`] stars matches nothing.
+//! Cost: at most pattern length times text length, because only the last `*` is retried: extending the match of an
+//! earlier one would find no further match. A pattern with more than [`STAR_COUNT_MAX`] stars matches nothing.
 
 /// Maximum number of stars before the end of the pattern that a match may use.
 pub const STAR_COUNT_MAX: usize = 1000;
@@ -59,7 +59,7 @@ fn fold<const IGNORE_CASE: bool>(byte: u8) -> u8 {
     if IGNORE_CASE { byte.to_ascii_lowercase() } else { byte }
 }
 
-/// The number of pattern bytes that match this text byte; `None` without a match, or at the end of the pattern.
+/// The size of the pattern's first element (`?`, a class, a literal) if it matches `byte`; otherwise `None`.
 fn match_one<const IGNORE_CASE: bool>(pattern: &[u8], byte: u8) -> Option<usize> {
     let equals = |literal: u8| fold::<IGNORE_CASE>(literal) == fold::<IGNORE_CASE>(byte);
     match *pattern {

@@ -48,7 +48,7 @@ impl fmt::Display for UsageError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsupported(option) => {
-                write!(out, "{option} is not offered by Broadloom")?;
+                write!(out, "{option} is not supported by Broadloom")?;
                 match option.as_str() {
                     "--sentinel" => out.write_str(": run the sentinel that comes with Redis or Valkey"),
                     "--test-memory" => out.write_str(": use memtester or memtest86+"),

@@ -32,10 +32,10 @@ pub struct SetCaller {
     pub is_loading: bool,
 }
 
-/// The reason why nothing was set. Its text is that of the error reply, without the `ERR`.
+/// The reason why nothing was set. Its text is the error reply without `ERR`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetError {
-    /// A name has no value.
+    /// No arguments, or a name without a value.
     Syntax,
     /// There is no directive of this name.
     UnknownOption(String),

@@ -43,7 +43,7 @@ pub(crate) enum Occurrence {
 pub(crate) enum FileLines {
     /// None: the directive is not set, which no line can express.
     Remove,
-    /// One line for each of these.
+    /// These lines.
     Write(Vec<FileLine>),
 }
 

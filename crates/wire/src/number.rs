@@ -14,7 +14,7 @@ pub use integer::{
     I64_TEXT_SIZE_MAX, decimal_digit_count, format_i64, format_u64, parse_i64_strict, write_i64, write_u64,
 };
 
-/// Appends a RESP header line: `mark`, a count or length (below 2^63), and the line end.
+/// Appends a RESP header line: `type_byte`, a count or length (below 2^63), and the line end.
 #[inline(always)]
 pub(crate) fn write_header(out: &mut Vec<u8>, type_byte: u8, number: u64) {
     match number {

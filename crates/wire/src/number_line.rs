@@ -1,4 +1,4 @@
-//! Fast paths for lines of a mark, a number and a line end: counts and lengths.
+//! Fast paths for lines of a type byte, a number and a line end: counts and lengths.
 //!
 //! They read the common forms. Other input, malformed or incomplete, is left to the full checks of the callers.
 

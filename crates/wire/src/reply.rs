@@ -43,11 +43,11 @@ impl Mark {
 #[must_use]
 pub struct Deferred {
     at: usize,
-    /// Protocol elements for each counted element: 2 for a map written as an array.
+    /// Protocol elements per counted element: 2 for a map written as an array.
     factor: u64,
 }
 
-/// Bytes reserved for a deferred header: a mark, one digit and the line end.
+/// Bytes reserved for a deferred header: a type byte, one digit and the line end.
 const DEFERRED_SIZE: usize = 4;
 
 impl<'a> ReplyBuffer<'a> {
@@ -285,8 +285,8 @@ impl<'a> ReplyBuffer<'a> {
         self.deferred(type_byte, 1)
     }
 
-    /// Sets the length of a deferred aggregate: elements, or pairs of a map. Of nested aggregates the inner one
-    /// comes first.
+    /// Sets the length of a deferred aggregate: elements, or pairs of a map. Nested aggregates are completed
+    /// from the inside out.
     ///
     /// Moves the bytes written since if the length has more than one digit: O(bytes since). Returns the
     /// distance in bytes.
@@ -314,7 +314,7 @@ impl<'a> ReplyBuffer<'a> {
         Deferred { at, factor }
     }
 
-    /// The mark for an aggregate that RESP2 writes as an array.
+    /// The type byte of an aggregate that RESP2 writes as an array.
     fn type_byte_of(&self, resp3_type_byte: u8) -> u8 {
         match self.protocol {
             Protocol::Resp2 => b'*',
@@ -322,7 +322,7 @@ impl<'a> ReplyBuffer<'a> {
         }
     }
 
-    /// The mark of a map, and the number of elements for a pair.
+    /// The type byte of a map, and the number of elements per pair.
     fn map_header(&self) -> (u8, u64) {
         match self.protocol {
             Protocol::Resp2 => (b'*', 2),

@@ -20,7 +20,7 @@ pub use tree::Reply;
 pub enum ResponseError {
     /// A byte that is not the start of a reply.
     UnknownType(u8),
-    /// A reply with this mark and an invalid number, boolean or similar.
+    /// A reply of this type with an invalid number, boolean or similar.
     Malformed(u8),
     /// Other bytes instead of `\r\n`.
     InvalidLineEnd,

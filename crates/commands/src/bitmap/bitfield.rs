@@ -201,7 +201,7 @@ fn write(
         ctx.changed(EventClass::String, "setbit", key);
         ctx.effects.dirty += change_count - 1;
     } else if is_longer {
-        // A failed operation extends the string, too. That causes no event, as in Valkey, but it is logged.
+        // A failed operation extends the string, too. As in Valkey, this publishes no event, but it is logged.
         ctx.effects.dirty += 1;
         ctx.also_changed(key);
     }

@@ -28,7 +28,7 @@ pub const COMMAND: Command = Command::keyless(
 )
 .add_categories(Categories::CONNECTION);
 
-/// Unsubscribes from everything without replies, after writing the messages published before.
+/// Unsubscribes from everything without replies. First writes the messages that were published before.
 fn end_subscriptions(ctx: &mut Ctx<'_>, out: &mut ReplyBuffer<'_>) {
     for kind in SUBSCRIPTION_KINDS {
         for name in ctx.session.names_of(kind) {

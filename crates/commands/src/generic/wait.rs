@@ -1,6 +1,6 @@
 //! `WAIT` and `WAITAOF`
 //!
-//! There are no replicas yet, so no acknowledgement of one arrives: only the timeout ends a wait for them.
+//! There are no replicas yet: only the timeout ends a wait for their acknowledgements.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;

@@ -153,7 +153,7 @@ impl Search {
         };
         let Point { longitude, latitude } = self.centre;
         let north = degrees(height / EARTH_RADIUS);
-        // The side nearer to a pole spans more degrees.
+        // The side of the box that is nearer to a pole spans more degrees.
         let side = if latitude < 0.0 { latitude - north } else { latitude + north };
         let east = degrees(width / EARTH_RADIUS / radians(side).cos());
         Area {
@@ -165,7 +165,8 @@ impl Search {
     }
 }
 
-/// Estimates the steps of cells of which nine usually cover a distance of `reach` metres.
+/// Estimates the number of steps at which a cell and its eight neighbours usually cover a distance of `reach`
+/// metres.
 fn estimated_steps(reach: f64, latitude: f64) -> u8 {
     if reach == 0.0 {
         return STEP_MAX;

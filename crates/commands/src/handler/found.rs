@@ -11,7 +11,7 @@ pub struct CommandId(pub u16);
 pub struct Found {
     /// The line of the table.
     pub command: &'static Command,
-    /// Its number.
+    /// The number of the command.
     pub id: CommandId,
     /// How it is planned.
     pub plan_kind: PlanKind,

@@ -36,7 +36,7 @@ pub fn answer(container: &Command, reply: Reply<'_>) -> Result<Replied, CommandE
     Ok(out.done())
 }
 
-/// The error for a word that names no subcommand of a container.
+/// Returns the error for a word that names no subcommand of a container.
 #[must_use]
 pub fn unknown_subcommand(container: &str, word: &[u8]) -> CommandError {
     pointing_to_help("ERR unknown subcommand '", container, word)

@@ -1,4 +1,4 @@
-//! The names and versions by which clients detect the features of the server: those of the servers it replaces.
+//! The server names and versions by which clients detect features. They are those of Redis and Valkey.
 
 /// The compatible version of Redis.
 pub const REDIS_VERSION: &str = "7.2.4";

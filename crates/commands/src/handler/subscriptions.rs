@@ -1,6 +1,6 @@
-//! The subscriptions of a connection: the names it gave to `SUBSCRIBE` and similar commands.
+//! The subscriptions of a connection: the names given to `SUBSCRIBE` and similar commands.
 //!
-//! Plain data of one connection. The server keeps the subscribers of each name, see
+//! Plain data of one connection. The server keeps the subscribers of each name: see
 //! [`PubSub::subscribe`](crate::host::PubSub::subscribe).
 
 use std::collections::BTreeSet;

@@ -22,7 +22,7 @@ pub struct Tracking {
 /// The destination of redirected invalidations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redirection {
-    /// Id of the connection that receives them.
+    /// ID of the connection that receives them.
     pub target: u64,
     /// Prefixes of the keys whose changes are all sent (`BCAST`).
     pub prefixes: Vec<Arc<[u8]>>,
@@ -68,8 +68,8 @@ impl Session {
 }
 
 impl Ctx<'_> {
-    /// Records the session as a reader of the keys of the command that has just run, if it tracks them. Their
-    /// slots are write-latched, so no change happens in between.
+    /// Records the session as a reader of the keys of the command that has just run, if it tracks them. The slots of
+    /// the keys are write-latched, so no change happens between the read and the recording.
     pub fn record_reads(&mut self) {
         let is_read =
             self.command.flags.contains(Flags::READONLY) && !self.command.flags.contains(Flags::PUBSUB);
@@ -77,8 +77,8 @@ impl Ctx<'_> {
             return;
         }
         for key in self.keys().filter(|key| !self.data.is_hidden(*key)).collect::<Vec<_>>() {
-            // Expired keys are deleted first: else their expiry would invalidate a key that the session has
-            // just found missing.
+            // Expired keys are deleted first. Otherwise their later deletion would invalidate a key that the session
+            // has just read as missing.
             self.data.expire_if_due(key);
             self.data.remember_reader(key, self.session.id);
         }

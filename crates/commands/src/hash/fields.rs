@@ -40,7 +40,7 @@ pub(super) fn after_options<'a, O>(
     Ok((options, fields))
 }
 
-/// Returns the arguments after the count at `index`, if the count matches. The error `None` is a mismatch.
+/// Returns the arguments after the count at `index`. The error is `None` if the count does not match their number.
 fn counted(args: Args<'_>, index: usize, step: usize) -> Result<Args<'_>, Option<CommandError>> {
     let count = parse_i64_strict(args.at(index)).ok_or(Some(CommandError::NOT_AN_INTEGER))?;
     let fields = args.tail(index + 1);

@@ -36,8 +36,8 @@ pub const COMMAND: Command = Command {
     run,
 };
 
-/// Up to 1/`DRAW_FACTOR` of the hash, fields are drawn one by one; a larger count takes one pass over the
-/// hash.
+/// If fewer than 1 / `DRAW_FACTOR` of the fields are requested, they are drawn one by one. Otherwise one pass over
+/// the hash decides for each field.
 const DRAW_FACTOR: usize = 3;
 
 /// Maximum draws per requested field before the search ends.
@@ -156,7 +156,7 @@ fn choose(hash: &Hash, due: i64, count: usize, random: &Random, writer: &mut Wri
             true
         });
     }
-    // Each is chosen with probability wanted / left: all choices are equally likely.
+    // Selection sampling: each field is chosen with probability wanted / left.
     let mut wanted = count.min(left);
     hash.visit(due, |field, value| {
         if random.below(left as u64) < wanted as u64 {

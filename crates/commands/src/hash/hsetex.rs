@@ -105,7 +105,7 @@ fn set(
     Ok(())
 }
 
-/// Records assignments. `expired`: the fields that were expired before.
+/// Records assignments. `expired`: the fields that were already expired.
 fn log_assignments(
     ctx: &mut Ctx<'_>,
     key: Key<'_>,
@@ -136,7 +136,7 @@ fn log_assignments(
     ctx.log(&args);
 }
 
-/// For an expiry in the past: the result is as if the fields had been set and had expired.
+/// Deletes the fields, for an expiry in the past: as if they had been set and had expired.
 fn delete(ctx: &mut Ctx<'_>, key: Key<'_>, pairs: Args<'_>) -> Result<(), CommandError> {
     let deleted = ctx.edit(key, |hash: &mut Hash, alloc| {
         // Includes fields that expired before, so that they do not reappear.

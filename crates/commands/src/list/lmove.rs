@@ -126,7 +126,7 @@ fn move_or_wait(
     Ok(reply.nothing())
 }
 
-/// Moves an element and records the command that does so without blocking.
+/// Moves an element, and logs the non-blocking form of the command.
 fn move_and_log(ctx: &mut Ctx<'_>, from: End, to: End, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let dirty_before = ctx.effects.dirty;
     let replied = move_element(ctx, from, to, reply)?;

@@ -17,7 +17,7 @@ pub(super) fn write_item(item: Item<'_>, out: &mut ReplyBuffer<'_>) {
     }
 }
 
-/// Writes `count` elements from an end and removes them. The list must have as many.
+/// Writes `count` elements from an end and removes them. The list must have at least `count` elements.
 pub(super) fn pop_into(list: &mut List, end: End, count: usize, out: &mut ReplyBuffer<'_>) {
     let mut left = count;
     let mut write = |_: usize, item: Item<'_>| {
@@ -66,7 +66,7 @@ pub(super) fn report_popped(ctx: &mut Ctx<'_>, end: End, count: usize, key: Key<
     ctx.report_if_emptied(key);
 }
 
-/// Pops one element from an end and writes it as a bulk string, after the output of `before`. Returns `false`
+/// Writes the output of `before`, then pops one element from an end and writes it as a bulk string. Returns `false`
 /// and writes nothing if there is no such key.
 pub(super) fn pop_one(
     ctx: &mut Ctx<'_>,

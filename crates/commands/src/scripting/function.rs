@@ -1,6 +1,6 @@
 //! `FUNCTION`: the libraries of functions.
 //!
-//! Changes run under all latches, so that a snapshot and the write log have them in their place.
+//! Changes hold all latches, so that each has a definite place in the write log and relative to a snapshot.
 
 use wire::request::Args;
 

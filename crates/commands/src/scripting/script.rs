@@ -1,4 +1,4 @@
-//! `SCRIPT`: the cache of scripts, and the script that runs.
+//! `SCRIPT`: the cache of scripts, and ending a running script.
 
 use wire::request::Args;
 
@@ -41,9 +41,13 @@ pub const COMMAND: Command = Command::container(
             "exists",
             -3,
             FLAGS,
-            Doc::new(Group::Scripting, "2.6.0", "Tells which scripts are in the cache.")
-                .complexity("O(N) where N is the number of scripts")
-                .args(&[Arg::string("sha1").multiple()]),
+            Doc::new(
+                Group::Scripting,
+                "2.6.0",
+                "Returns, for each digest, whether the cache has the script.",
+            )
+            .complexity("O(N) where N is the number of scripts")
+            .args(&[Arg::string("sha1").multiple()]),
             exists,
         )
         .add_categories(Categories::SCRIPTING)

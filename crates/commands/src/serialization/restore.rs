@@ -100,7 +100,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(reply.ok())
 }
 
-/// Opens a payload and builds its value in the heap of the key's slot.
+/// Verifies a payload and builds its value in the heap of the key's slot.
 fn decode<'a>(ctx: &Ctx<'_>, key: Key<'_>, payload: &'a [u8]) -> Result<Value<'a>, CommandError> {
     let checks_version = ctx.config.rdb_version_check == RdbVersionCheck::Strict;
     let checks = PayloadChecks { checksum: ctx.host.validates_checksums(), version: checks_version };

@@ -115,9 +115,9 @@ fn subtract(alloc: AllocContext<'_>, sets: &[Option<&Set>], mut visit: impl FnMu
     }
 }
 
-/// Whether to remove the members of the others from a copy of the first set, which is faster if the others
-/// are many and small. Else each member of the first set is looked up in the others, which is about half the
-/// work for each.
+/// Whether to remove the members of the others from a copy of the first set. This is faster if the others are many
+/// and small. Otherwise each member of the first set is looked up in the others; a lookup costs about half a
+/// removal.
 fn removal_is_cheaper(first: &Set, others: &[Option<&Set>]) -> bool {
     let others = || others.iter().copied().flatten();
     let lookup_count = first.len().saturating_mul(others().count() + 1) / 2;

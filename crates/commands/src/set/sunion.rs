@@ -46,7 +46,7 @@ pub const SUNIONSTORE: Command = Command {
     run: sunionstore,
 };
 
-/// For up to this many sets, each member is looked up in the previous sets; for more, the union is built.
+/// For up to this many sets, each member is looked up in the previous sets. For more, the union is built.
 const LOOKUP_SET_COUNT_MAX: usize = 4;
 
 fn sunion(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {

@@ -122,8 +122,8 @@ impl ScoreRange {
 /// Listpack length up to which a range of members is found by a linear walk.
 const WALKED_LEN_MAX: usize = 128;
 
-/// Finds a range of members in a listpack like Redis: by walking from one end. If scores differ, and members
-/// are not in order, the result differs from that of a search.
+/// Finds a range of members in a listpack like Redis, by walking from one end. If the scores differ, members are not in
+/// order, and a binary search would have another result.
 fn walk_listpack(set: &SortedSet, min: LexEnd<'_>, max: LexEnd<'_>, is_reverse: bool) -> ops::Range<usize> {
     let len = set.len();
     let is_from_min = |rank: usize| min.is_at_or_before(set.at(rank).0);

@@ -58,8 +58,8 @@ pub const ARGS: &[Arg] = &[
 ];
 
 impl TrimmingOptions {
-    /// Parses the option at the front of `words`, if it is one of these. Returns its number of words.
-    /// A second references word is not an option.
+    /// Parses the option at the front of `words`, and returns its number of words; `None`: it is another option.
+    /// `KEEPREF`, `DELREF` and `ACKED` are accepted once.
     pub fn parse(&mut self, words: &[&[u8]]) -> Result<Option<usize>, CommandError> {
         let [word, operands @ ..] = words else { return Ok(None) };
         if let Some(references) = References::parse(word) {
@@ -143,7 +143,7 @@ enum Remaining {
 }
 
 impl Trimmed {
-    /// The `MAXLEN` of an exact trim that deletes these entries, unless they must be named.
+    /// The `MAXLEN` of an exact trim that deletes these entries; `None`: the entries must be named.
     pub fn exact_len(&self) -> Option<i64> {
         match self.left {
             Remaining::Newest(len) if self.count > 0 => Some(len as i64),

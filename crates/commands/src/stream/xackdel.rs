@@ -1,4 +1,4 @@
-//! `XDELEX` and `XACKDEL`: deletion of entries that may still be pending in groups.
+//! `XDELEX` and `XACKDEL`: deletion of entries that may be pending in groups.
 
 use collections::stream::{Stream, StreamId};
 use wire::number::parse_i64_strict;

@@ -49,7 +49,7 @@ const BAD_COUNT: CommandError = CommandError::new("ERR COUNT must be > 0");
 
 /// Default of `COUNT`.
 const COUNT_DEFAULT: i64 = 100;
-/// Maximum number of pending entries visited for each one to be claimed.
+/// Maximum number of pending entries visited, for each entry to be claimed.
 const ATTEMPTS_FACTOR: i64 = 10;
 /// Maximum of `COUNT`: the number of IDs for which Redis could still allocate memory.
 const COUNT_MAX: i64 = i64::MAX / 16;

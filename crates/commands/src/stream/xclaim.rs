@@ -87,7 +87,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             let count = match (claim.retry_count, pending) {
                 (Some(count), _) => count,
                 (None, Some(of)) => of.count + u64::from(!claim.just_id),
-                // A pending entry created here (`FORCE`) counts one delivery, plus this one.
+                // A pending entry that `FORCE` creates starts with one delivery, before this one.
                 (None, None) => 1 + u64::from(!claim.just_id),
             };
             found.deliver(*id, Delivery { consumer, at: claim.delivered_at, count });

@@ -132,7 +132,7 @@ fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     let mut out = reply.parts();
     let mut streams = StreamsReply::new();
     for (key, after) in ctx.keys_for_reading(0).zip(&after) {
-        // A second lookup, which counts and is reported as a miss, as in Redis.
+        // A second lookup, which counts as another hit or miss, as in Redis.
         let Some(stream) = ctx.find::<Stream>(key)? else { continue };
         if stream.last_entry_id().is_none_or(|last| last <= *after) {
             continue;
@@ -188,7 +188,7 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
     }
 }
 
-/// Blocks if the request has `BLOCK`. `$` is resolved now: its ID is in `after`.
+/// Blocks if the request has `BLOCK`. Each `$` is replaced by its ID in `after`.
 fn wait(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,
@@ -223,7 +223,7 @@ fn read_one_for_group(
     let Some((name, consumer_name)) = options.group else { return Ok(()) };
     let (now, logs) = (ctx.now().0, ctx.logs());
     let mut delivered = Delivered::default();
-    // A second lookup, which counts, as in Redis.
+    // A second lookup, which counts as another hit, as in Redis.
     ctx.find::<Stream>(key)?;
     let result = ctx.edit(key, |stream: &mut Stream, _| {
         let last_entry_id = stream.last_entry_id();
@@ -449,7 +449,7 @@ impl<'a> ReadOptions<'a> {
         args.at(self.id_at(index))
     }
 
-    /// Returns the argument index of that ID.
+    /// Returns the argument index of the ID after which a stream is read.
     fn id_at(&self, index: usize) -> usize {
         self.streams_at + self.stream_count + index
     }

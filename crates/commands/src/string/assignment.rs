@@ -35,7 +35,7 @@ pub(super) fn assign(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) -> Result<b
     Ok(true)
 }
 
-/// Records an assignment with an expiry, which may be given relative to the time in the request.
+/// Logs an assignment with its expiry as a Unix time: the request may give it relative to the current time.
 pub(super) fn log_assignment(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) {
     let Assignment { key, value, expiry, .. } = *assignment;
     if let ExpiryChange::At(at) = expiry

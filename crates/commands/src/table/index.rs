@@ -19,7 +19,7 @@ pub struct Index {
 struct Place {
     packed: u64,
     len: usize,
-    /// Whether the packed form and the length identify the name: it is short and letters only.
+    /// Whether the packed form and the length identify the name: it is short and has letters only.
     packed_is_exact: bool,
     found: Option<Found>,
 }
@@ -116,10 +116,10 @@ impl Names {
         Self(COMMANDS.iter().enumerate().map(|(place, command)| (command.name.to_owned(), place)).collect())
     }
 
-    /// Renames a command whose present name is `old`; with an empty new name it can no longer be called.
+    /// Renames the command with the current name `old`; an empty new name removes the command.
     ///
     /// # Errors
-    /// There is no such command, or another one has the new name.
+    /// If there is no such command, or another command has the new name.
     pub fn rename(&mut self, old: &[u8], new: &[u8]) -> Result<(), &'static str> {
         let lower = |name: &[u8]| String::from_utf8_lossy(name).to_ascii_lowercase();
         let place = self.0.remove(&lower(old)).ok_or("No such command in rename-command")?;

@@ -1,8 +1,8 @@
 //! `EXEC`: runs the queued commands.
 //!
 //! Runs under the latches of all queued commands and watched keys, so the transaction is isolated. The error
-//! of a failed command is its reply; the following commands still run. If a script pauses, the whole transaction does: the
-//! handler writes nothing and runs again later, as that of a command in parts.
+//! of a failed command is its reply; the following commands still run. If a script pauses, the whole transaction pauses:
+//! the handler writes nothing and runs again later, like that of an unfinished command.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -66,8 +66,8 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     run_from(ctx, begun, reply)
 }
 
-/// Runs the commands of the transaction, from the one at which it has paused. If a script pauses, nothing is written, and
-/// the transaction is noted in the session.
+/// Runs the commands of the transaction, from the command whose script has paused on. If a script pauses, nothing is
+/// written, and the session keeps the transaction.
 fn run_from(ctx: &mut Ctx<'_>, mut exec: PausedExec, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut out = reply.parts();
     let begin = out.mark();
@@ -90,7 +90,7 @@ fn run_from(ctx: &mut Ctx<'_>, mut exec: PausedExec, reply: Reply<'_>) -> Result
     if let Some(shares) = shares {
         ctx.effects.shared_replies.accept(shares);
     }
-    // Its commands have recorded their effects.
+    // The commands of the transaction have recorded their effects.
     ctx.effects.is_logged = ctx.logs();
     ctx.effects.needs_barrier |= exec.needs_barrier;
     if let Some(at) = paused_at {
@@ -118,8 +118,8 @@ fn concerns_connection(queued: Queued<'_>) -> bool {
         && command.name != "select"
 }
 
-/// Runs one command of the transaction, and writes its reply. It began at `started_ns`, which is set to its
-/// end, the start of the next one. `Break`: its script has paused.
+/// Runs one command of the transaction, and writes its reply. `started_ns` is its start, and is set to its end, which
+/// is the start of the next command. `Break`: its script has paused.
 fn run_queued(
     ctx: &mut Ctx<'_>,
     queued: Queued<'_>,
@@ -151,12 +151,12 @@ fn run_queued(
     if inner.session.unfinished.is_some() {
         return ControlFlow::Break(());
     }
-    // The commands of a script remember what they read.
+    // The commands of a script record their reads themselves.
     if inner.session.tracking.is_some() && !matches!(queued.found.command.access, Access::Script { .. }) {
         inner.record_reads();
     }
     ctx.effects.log_request(ctx.data, queued.found.command, args, db, dirty_before);
-    // A queued HELLO changes the protocol of the rest.
+    // A queued HELLO changes the protocol of the replies after it.
     out.set_protocol(ctx.session.protocol);
     let error = result.err();
     if let Some(error) = &error {

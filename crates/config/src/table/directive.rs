@@ -19,7 +19,7 @@ pub struct Marks {
     pub sensitive: bool,
     /// `CONFIG SET` changes it only if `enable-protected-configs` allows it.
     pub protected: bool,
-    /// Setting it counts as a change even if the value is equal: it names a file, whose content may differ.
+    /// Setting it counts as a change even if the value is equal: it names a file whose content may have changed.
     pub volatile: bool,
     /// Cannot be changed while the server loads its data.
     pub deny_loading: bool,

@@ -27,7 +27,7 @@ impl Default for SavePoints {
 impl Setting for SavePoints {
     const IS_LIST: bool = true;
 
-    /// In a file each further line adds save points, and an empty one removes the previous ones.
+    /// In a file each further line adds save points, and an empty value removes all previous ones.
     fn parse(_: &Rule, args: &[&[u8]], before: Before<'_, Self>) -> Result<Self, Reason> {
         if args == [b""] {
             return Ok(Self(Vec::new()));

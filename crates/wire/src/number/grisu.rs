@@ -1,9 +1,9 @@
 //! Short decimal texts of doubles, by Grisu2.
 //!
 //! Source: Florian Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with Integers", 2010. The
-//! digits always read back as an equal double, and in 99.9 % of all cases they are the fewest. A newer
-//! algorithm would have no exceptions, but Redis and Valkey have them: `3600.89058` is `3600.8905800000002` to
-//! their users. The choice of the power, the two comparisons and the last rounding are therefore as in both servers.
+//! digits always read back as an equal double, and in 99.9 % of all cases they are the fewest. A newer algorithm
+//! would have no exceptions, but the replies would differ from Redis and Valkey: both print `3600.89058` as
+//! `3600.8905800000002`. The choice of the power, the two comparisons and the last rounding are therefore as in both servers.
 //!
 //! Invariants while generating digits:
 //! 1. `lower < value < upper` have one exponent, between -60 and -32, so that the integer part has at most 32
@@ -52,7 +52,7 @@ impl Decimal {
     }
 }
 
-/// `significand * 2^exponent`
+/// `significand * 2^exponent`.
 #[derive(Clone, Copy)]
 struct Binary {
     significand: u64,

@@ -97,7 +97,7 @@ pub fn write_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(format_u64(value, &mut [0; I64_TEXT_SIZE_MAX]));
 }
 
-/// Appends `mark`, the number and a line end.
+/// Appends `type_byte`, the number and a line end.
 pub(crate) fn write_line(out: &mut Vec<u8>, type_byte: u8, value: i64) {
     match u64::try_from(value) {
         Ok(value @ ..100_000_000) => {

@@ -1,8 +1,8 @@
 //! The parser of client input.
 //!
 //! Pure and resumable: [`Parser::parse`] appends the complete requests at the front of its input to a batch,
-//! and stores how much of the incomplete request it has read. So no byte of a large request is read twice,
-//! however the input is fragmented.
+//! and stores how much of the incomplete request it has read. No byte of a large request is read twice, however
+//! the input is fragmented.
 //!
 //! Invariants:
 //! 1. All stored positions are relative to the start of the incomplete request, which is the end of the
@@ -104,12 +104,12 @@ struct Progress {
     line_scanned: usize,
 }
 
-/// The limits for this sender.
+/// The limits that apply to a sender.
 #[derive(Clone, Copy)]
 struct Bounds {
     count_max: u64,
     bulk_size_max: u64,
-    /// The limit on arguments after authentication. Exceeding it is a different error.
+    /// The limit on arguments after authentication. Exceeding it is a different error than the tighter limit before.
     authenticated_bulk_size_max: u64,
 }
 
@@ -238,7 +238,7 @@ impl Parser {
     /// Continues with the arguments of the incomplete request at the front of `input`.
     #[inline(never)]
     fn resume(&mut self, input: &[u8], bounds: &Bounds, batch: &mut Batch) -> Step {
-        // Arguments are collected here, not in the batch: moving them to and fro in each call would be
+        // Arguments are collected here, not in the batch: moving them between both in each call would be
         // quadratic.
         let progress = std::mem::take(&mut self.progress);
         let step = read_bulks(input, progress, bounds, &mut self.spans);
@@ -420,7 +420,7 @@ fn read_bulk(
     }
 }
 
-/// Reads an inline request: a line that ends in `\n` or `\r\n`. Redis and Valkey search the end in a C string,
+/// Reads an inline request: a line that ends in `\n` or `\r\n`. Redis and Valkey search a C string for the end,
 /// so a line with a NUL byte has none.
 #[inline(never)]
 fn read_inline(input: &[u8], start: usize, line_scanned: usize, sender: Sender, batch: &mut Batch) -> Step {

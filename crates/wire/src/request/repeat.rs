@@ -10,8 +10,8 @@ use super::lines::{LINE_END, word};
 /// Bytes that are compared at once.
 const PART_SIZE: usize = 16;
 
-/// The number of requests at the front of `input` that repeat the first one, whose size and arguments are
-/// given, except for the contents of their arguments. At least 1, at most `count_max`.
+/// The number of requests at the front of `input` that equal the first one except for the contents of their
+/// arguments. The size and arguments of the first one are given. At least 1, at most `count_max`.
 #[inline(always)]
 pub(super) fn count_repeats(input: &[u8], size: usize, spans: &[Span], count_max: usize) -> usize {
     let Some((model, rest)) = input.split_at_checked(size) else { return 1 };

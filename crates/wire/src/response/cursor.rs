@@ -11,7 +11,7 @@ pub(super) enum Stop {
 }
 
 impl Stop {
-    /// The result for a caller that may receive the rest later.
+    /// `Ok(None)` for an incomplete reply: the caller may read it again with more bytes.
     pub(super) fn into_result<T>(self) -> Result<Option<T>, ResponseError> {
         match self {
             Self::Incomplete => Ok(None),
@@ -32,7 +32,7 @@ pub(super) enum Length {
     Known(u64),
     /// `-1`: null, as distinct from empty.
     Null,
-    /// `?`: parts follow, up to an end mark.
+    /// `?`: parts follow, up to an end marker.
     Streamed,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The byte with the type of the next reply.
+    /// The first byte of the next reply, which determines its type.
     #[inline]
     pub(super) fn type_byte(&mut self) -> Result<u8, Stop> {
         let (&type_byte, rest) = self.rest.split_first().ok_or(Stop::Incomplete)?;
@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
         Ok(line)
     }
 
-    /// The length in the header of a reply of type `mark`.
+    /// The length in the header of a reply of type `type_byte`.
     #[inline]
     pub(super) fn length(&mut self, type_byte: u8) -> Result<Length, Stop> {
         let mut value = 0u64;

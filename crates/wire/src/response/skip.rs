@@ -18,7 +18,7 @@ pub struct Skipped {
 /// Elements that are missing before the enclosing aggregate continues.
 struct Level {
     due: u64,
-    /// Whether any number of elements may follow, up to an end mark.
+    /// Whether any number of elements may follow, up to an end marker.
     is_streamed: bool,
 }
 
@@ -56,7 +56,7 @@ fn skip_checked(bytes: &[u8]) -> Result<Option<Skipped>, ResponseError> {
     }
 }
 
-/// Skips one reply with its attributes, and returns its mark.
+/// Skips one reply with its attributes, and returns its type byte.
 #[inline]
 fn skip_whole(cursor: &mut Cursor<'_>) -> Result<u8, Stop> {
     loop {
@@ -121,7 +121,7 @@ enum Head {
     Elements(u64),
     /// A fixed number of elements, and then the reply that they describe.
     Attribute(u64),
-    /// Elements up to an end mark.
+    /// Elements up to an end marker.
     Streamed,
 }
 

@@ -196,7 +196,7 @@ fn read_pairs(cursor: &mut Cursor<'_>, type_byte: u8, depth: usize) -> Result<Ve
     Ok(pairs)
 }
 
-/// Consumes the mark that ends a streamed aggregate, if it is next.
+/// Consumes the end marker of a streamed aggregate, if it is next.
 fn at_stream_end(cursor: &mut Cursor<'_>) -> Result<bool, Stop> {
     match cursor.rest.first() {
         None => Err(Stop::Incomplete),

@@ -11,7 +11,7 @@ use crate::doc::Arg;
 use crate::error::{CommandError, up_to_nul};
 use crate::host::{ClientFilter, ClientKind, Criteria};
 
-/// All flag letters, including those that are never set yet.
+/// All flag letters, including letters of features that do not exist yet.
 const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
 
 /// The value of `SKIPME`.
@@ -23,7 +23,7 @@ pub enum SkipMe {
     No,
 }
 
-/// The state that a filter can refer to.
+/// The server state that is needed to parse a filter.
 #[derive(Clone, Copy)]
 pub struct FilterContext<'a> {
     /// The calling connection.
@@ -204,7 +204,7 @@ pub const LIST_DOC: &[Arg] = &criteria(
     TYPES,
 );
 
-/// Documentation of the criteria of `CLIENT KILL`, which had most of them earlier.
+/// Documentation of the criteria of `CLIENT KILL`, with the versions that added them there.
 pub const KILL_DOC: &[Arg] = &criteria(
     [
         ID.since("2.8.12"),
@@ -218,7 +218,7 @@ pub const KILL_DOC: &[Arg] = &criteria(
     NOT_KILL_TYPES,
 );
 
-/// Returns these criteria, and those added to both commands at the same time.
+/// Returns the given criteria, followed by those that one version added to both commands.
 const fn criteria([a, b, c, d, e, f, g]: [Arg; 7], types: &'static [Arg]) -> [Arg; 27] {
     [
         a,

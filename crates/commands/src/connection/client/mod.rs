@@ -57,7 +57,7 @@ pub const COMMAND: Command = Command::container(
 const OWN_STATE_FLAGS: Flags =
     Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY).union(Flags::SESSION);
 
-/// Flags of subcommands about administration.
+/// Flags of subcommands about other connections.
 const ADMINISTRATION_FLAGS: Flags =
     Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
 

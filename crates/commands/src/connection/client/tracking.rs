@@ -131,7 +131,7 @@ impl<'a> TrackingOptions<'a> {
         if self.bcast && self.prefixes.is_empty() { &[b""] } else { &self.prefixes }
     }
 
-    /// Where the invalidations of a connection are to go, if not to itself.
+    /// The redirection of a connection's invalidations; `None`: they go to the connection itself.
     fn redirection(&self, session: &Session) -> Option<Redirection> {
         let given = self.prefixes().iter().map(|prefix| Arc::from(*prefix));
         let mut prefixes: Vec<Arc<[u8]>> =
@@ -165,7 +165,7 @@ impl<'a> TrackingOptions<'a> {
         Err(CommandError::new(refusal))
     }
 
-    /// Rejects prefixes of which one begins with another: a change would be announced twice.
+    /// Rejects a prefix that begins with another one: a change would be announced twice.
     fn check_prefixes(&self, session: &Session) -> Result<(), CommandError> {
         let overlap = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
         for (index, prefix) in self.prefixes.iter().enumerate() {
@@ -203,7 +203,7 @@ fn track(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
         ctx.host.redirect(ctx.session, redirection);
     }
     let mut out = reply.parts();
-    // Invalidations up to now are delivered according to the previous state.
+    // Earlier invalidations are delivered according to the previous state.
     ctx.host.catch_up(ctx.session, &mut out);
     if is_on {
         begin(ctx, &options);
@@ -236,7 +236,7 @@ fn begin(ctx: &mut Ctx<'_>, options: &TrackingOptions<'_>) {
                 ctx.host.subscribe(ctx.session, SubscriptionKind::Prefix, prefix);
             }
         }
-        // Inside a transaction: effective from the next command on.
+        // Inside a transaction, tracking takes effect from the next command on.
         ctx.data.events.wanted = ctx.data.events.wanted.with_every_change(true);
     }
 }

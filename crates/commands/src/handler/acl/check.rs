@@ -1,8 +1,8 @@
 //! Whether a user may run a request: one of its selectors must allow the command, its databases, keys and channels.
 //!
-//! The one check for all ways to run a request: alone, in a transaction, for a waiter, in a script. A pure function of the
-//! user and the request. Cost: for a command with keys at fixed places no allocation; for each key the patterns of each
-//! selector until one matches.
+//! The one check for all ways to run a request: alone, in a transaction, for a waiter, in a script. A pure function
+//! of the user and the request. Cost: each key is compared with the patterns of each selector until one matches;
+//! commands with keys at fixed positions allocate nothing.
 
 use base::DbIndex;
 use wire::request::Args;
@@ -28,7 +28,7 @@ impl User {
     /// Whether the user may run a request in a database.
     ///
     /// # Errors
-    /// If no selector allows it: the missing permission in the selector that allows most of it.
+    /// If no selector allows the request: the missing permission in the selector that allows most of it.
     pub fn check(&self, id: CommandId, args: Args<'_>, db: DbIndex, db_count: usize) -> Result<(), Denial> {
         if !self.is_restricted() {
             return Ok(());
@@ -44,7 +44,8 @@ impl User {
         Err(worst)
     }
 
-    /// Whether a selector that allows the request also allows reading all keys: `SORT` reads keys named by values.
+    /// Whether a selector that allows the request also allows reading all keys. `SORT` reads keys that its arguments
+    /// do not name.
     #[must_use]
     pub fn may_read_all_keys(&self, id: CommandId, args: Args<'_>, db: DbIndex, db_count: usize) -> bool {
         let request = Request { id, args, db, db_count };
@@ -102,8 +103,8 @@ impl User {
         }
     }
 
-    /// Returns whether this user may use fewer channels than `old`, its former state. Wider patterns do not
-    /// count as containing narrower ones, as in Valkey; the subscriptions themselves are compared then.
+    /// Whether this user may use fewer channels than `old`, its previous state. Patterns are compared literally, as
+    /// in Valkey: a wider pattern does not cover a narrower one. If true, the caller checks each subscription.
     #[must_use]
     pub fn has_fewer_channels_than(&self, old: &Self) -> bool {
         let has_all = |user: &Self| user.selectors().iter().any(|own| own.channels == ChannelRights::All);
@@ -135,7 +136,7 @@ fn check_keys(selector: &Selector, spec: &KeySpec, flags: KeyFlags, args: Args<'
         return if index >= args.len() || allows(index) { Ok(()) } else { denied(index) };
     }
     let mut indexes = Vec::new();
-    // With invalid arguments, checks the keys found so far: the planner refuses the request.
+    // With invalid arguments, only the keys found so far are checked: the planner refuses the request anyway.
     let _ = find_spec_keys(spec, args, &mut indexes);
     match indexes.iter().find(|index| !allows(**index as usize)) {
         Some(index) => denied(*index as usize),

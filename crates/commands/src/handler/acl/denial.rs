@@ -15,11 +15,11 @@ pub enum MissingPermission {
     Key,
     /// A channel.
     Channel,
-    /// The user that a client's certificate names. No request lacks it.
+    /// The user that a client's certificate names. Not a denied request, but listed in `ACL LOG`.
     Certificate,
 }
 
-/// A denied request: the missing permission, and the argument that needs it.
+/// A denied request: the missing permission, and the argument that requires it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Denial {
     /// The missing permission.
@@ -44,7 +44,7 @@ pub struct LoggedDenial {
     pub count: u64,
     /// The missing permission; `None`: an authentication failed.
     pub missing: Option<MissingPermission>,
-    /// Their context.
+    /// The context of the requests.
     pub context: DenialContext,
     /// The command, key, channel or database.
     pub object: Vec<u8>,
@@ -73,7 +73,7 @@ impl Denial {
         })
     }
 
-    /// Returns the error for a request that was queued with permission.
+    /// Returns the error for a request that was permitted when it was queued, and is denied in `EXEC`.
     #[must_use]
     pub fn error_in_exec(self) -> CommandError {
         let reason = match self.missing {

@@ -10,9 +10,9 @@ use crate::session::Session;
 pub trait AccessControl {
     /// Returns the users in force.
     fn users(&self) -> Arc<Users>;
-    /// Returns their version.
+    /// Returns the version of the users in force.
     fn users_version(&self) -> u64;
-    /// Replaces the users by the result of `change`; one change at a time. All workers' connections are updated.
+    /// Replaces the users by the result of `change`, which runs exclusively. The connections of all workers are updated.
     fn change_users(
         &self,
         change: &dyn Fn(&Users) -> Result<Users, CommandError>,

@@ -1,4 +1,4 @@
-//! The server's own records as commands read and extend them: statistics, command logs and latencies.
+//! Statistics, command logs and latencies of the server, as commands read and extend them.
 
 use config::Config;
 

@@ -22,7 +22,7 @@ const KEY_NOT_EMPTY: CommandError =
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) target: TransferTarget,
-    /// Whether the keys stay here.
+    /// Whether the keys are kept on this server.
     pub(super) copies: bool,
     /// Whether keys that the target has are replaced.
     pub(super) replaces: bool,
@@ -71,7 +71,7 @@ impl Options {
     }
 }
 
-/// The index of the word `KEYS` that the keys follow, if there is one.
+/// The argument index of the option `KEYS`, if the request has it.
 fn keys_word(args: Args<'_>) -> Option<usize> {
     if !args.get(3)?.is_empty() {
         return None;

@@ -18,7 +18,7 @@ pub(super) const LOG: Command = Command::keyless(
     "log",
     -2,
     ADMIN,
-    Doc::new(Group::Server, "6.0.0", "Returns the requests that were denied lately, or forgets them.")
+    Doc::new(Group::Server, "6.0.0", "Returns the log of denied requests, or clears it.")
         .complexity("O(N) with N being the number of entries shown.")
         .history(&[("7.2.0", "Added the number of each entry, and when it was created and updated.")])
         .args(&[Arg::one_of("operation", &[Arg::integer("count"), Arg::word("reset", "RESET")]).optional()]),

@@ -120,7 +120,7 @@ fn write_flags(out: &mut ReplyBuffer<'_>, command: &Command, are_movable: bool) 
     }
 }
 
-/// Key positions for clients that do not support key specs.
+/// Key positions in the form for clients that do not support key specs.
 struct Places {
     first: i64,
     last: i64,

@@ -15,8 +15,8 @@ pub(super) struct Rendered {
     resp3: OnceLock<Text>,
 }
 
-/// The reply in one protocol. A shared buffer must lie between bytes of the reply itself, so only the middle
-/// is shared.
+/// The reply in one protocol. A shared buffer must lie between other bytes of the reply, so only the middle is
+/// shared.
 struct Text {
     first_line: Vec<u8>,
     middle: Arc<Vec<u8>>,
