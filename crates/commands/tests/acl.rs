@@ -1,4 +1,4 @@
-//! The language of ACL rules: every user can be written as rules and read again.
+//! The grammar of ACL rules: every user can be written as rules and parsed back.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ fn alice(rules: &str) -> Arc<User> {
     Arc::clone(users.find(b"alice").expect("the user exists"))
 }
 
-/// What `check` says about a request in database 2 of 16, in a form for comparisons.
+/// The result of `check` for a request in database 2 of 16, in a form for comparisons.
 fn checked(user: &User, request: &str) -> Result<(), (MissingPermission, usize)> {
     let args: ArgsBuf = request.split(' ').map(str::as_bytes).collect();
     let args = args.args();
@@ -132,7 +132,7 @@ fn random_rules_round_trip_through_the_acl_file() {
                 "seed {seed}"
             );
         }
-        // The same rules are the line of an ACL file.
+        // These rules, as a line of an ACL file, give an equal user.
         let file = format!("user alice {text}\n");
         let loaded = users.loaded(file.as_bytes(), "users.acl", GRAMMAR(false)).expect("a valid file");
         assert_eq!(loaded.lines()[0], users.lines()[0], "seed {seed}");
@@ -206,7 +206,7 @@ fn databases_are_checked_where_a_request_names_them() {
     ] {
         assert_eq!(checked(&user, denied), Err((MissingPermission::Database, argument)), "{denied}");
     }
-    // The keys of these are in the current database, which is number 2.
+    // The keys of these requests are in the current database, number 2.
     let other = alice("+@all ~* &* db=1");
     for denied in ["GET k", "MOVE k 1", "COPY a b DB 1", "FLUSHDB", "DBSIZE", "SCAN 0"] {
         assert_eq!(checked(&other, denied), Err((MissingPermission::Database, 0)), "{denied}");
@@ -242,7 +242,7 @@ fn sorting_by_other_keys_needs_all_keys() {
     let may = |user: &User| user.may_read_all_keys(id, args.args(), base::DbIndex(0), 16);
     assert!(may(&alice("+@all ~*")) && may(&alice("+@all %R~*")));
     assert!(!may(&alice("+@all ~l ~w_*")) && !may(&alice("+@all %W~* ~l")));
-    // Both must be permissions of one selector.
+    // One selector must have both permissions.
     assert!(!may(&alice("+sort ~l (%R~* +get)")));
 }
 
@@ -256,7 +256,7 @@ fn recreated_users_differ_from_deleted_ones() {
     assert_eq!((count, deleted.current(&old).is_none()), (1, true));
     let again = with_rules(&deleted, "on", false).expect("valid");
     assert!(again.find(b"alice").is_some() && again.current(&old).is_none());
-    // A user that is in the ACL file remains the same.
+    // A user in the ACL file keeps its identity.
     let loaded = changed.loaded(b"user alice on +set", "file", GRAMMAR(false)).expect("valid");
     assert!(loaded.current(&old).is_some_and(|user| user.rules() == b"on resetchannels -@all +set"));
 }

@@ -91,11 +91,11 @@ impl Session {
     /// Removes a subscription. Returns whether it existed.
     pub fn remove_subscription(&mut self, kind: SubscriptionKind, name: &[u8]) -> bool {
         let Some(subscriptions) = &mut self.subscriptions else { return false };
-        let did = subscriptions.names[kind as usize].remove(name);
+        let existed = subscriptions.names[kind as usize].remove(name);
         if subscriptions.is_empty() {
             self.subscriptions = None;
         }
-        did
+        existed
     }
 
     /// Whether it is subscribed to any channel or pattern.

@@ -225,7 +225,7 @@ impl PubSub for TestHost {
 
     fn catch_up(&self, _: &mut Session, _: &mut ReplyBuffer<'_>) {}
 
-    /// There is one connection, and only its session keeps the subscriptions: no other subscribers.
+    /// There are no subscribers: the only connection's session keeps its own subscriptions.
     fn publish_message(&self, _: SubscriptionKind, _: &[u8], _: &[u8]) -> u64 {
         0
     }

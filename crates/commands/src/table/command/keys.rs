@@ -81,7 +81,7 @@ fn keys_of(request: Args<'_>) -> Result<Vec<(&[u8], KeyFlags)>, CommandError> {
     if keys.is_empty() { none_of(command) } else { Ok(keys) }
 }
 
-/// A request without keys, or with an invalid number of keys: only some commands may have none.
+/// Returns no keys, or the error of a command that requires keys.
 fn none_of<'a>(command: &Command) -> Result<Vec<(&'a [u8], KeyFlags)>, CommandError> {
     if command.flags.contains(Flags::NO_MANDATORY_KEYS) {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! `ACL`: the language of rules, and the trial of requests. That requests are denied is tested with running servers.
+//! `ACL`: the grammar of rules, and `ACL DRYRUN`. Tests of a running server check that requests are denied.
 
 use expect_test::expect;
 

@@ -1,5 +1,4 @@
-//! `SLOWLOG`, `COMMANDLOG`, `LATENCY`, `MEMORY`, `DEBUG`, `INFO`, `TIME` and `LOLWUT`, as far as an idle
-//! server shows
+//! `SLOWLOG`, `COMMANDLOG`, `LATENCY`, `MEMORY`, `DEBUG`, `INFO`, `TIME` and `LOLWUT`, on an idle server
 
 use expect_test::expect;
 
