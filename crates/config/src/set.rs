@@ -39,7 +39,7 @@ pub enum SetError {
     Syntax,
     /// There is no directive of this name.
     UnknownOption(String),
-    /// The directive cannot be set while data is loaded; the reply is that of any command at this time.
+    /// The directive cannot be set while data is loaded. The reply is the error of any command during a load.
     Loading,
     /// A value is invalid, or the server could not apply it.
     Refused {

@@ -443,7 +443,7 @@ directives! {
         unixsocket: String = String::new(), text_or_unset(), [immutable];
         /// The group that owns the Unix socket.
         unixsocketgroup: String = String::new(), text_or_unset(), [immutable];
-        /// The permissions of the Unix socket; 0: those of the process's umask.
+        /// The permissions of the Unix socket, in octal; 0: as the umask determines.
         unixsocketperm: u32 = 0, octal(0, 0o777), [immutable];
         /// Whether a fault ends the process with an exit status instead of a signal.
         use_exit_on_panic: bool = false, ANY, [hidden];

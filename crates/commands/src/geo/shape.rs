@@ -55,7 +55,7 @@ fn latitude_distance(a: f64, b: f64) -> f64 {
 /// Returns the distance between two points in metres, on a sphere (haversine formula).
 pub(super) fn distance(a: Point, b: Point) -> f64 {
     let east = ((radians(b.longitude) - radians(a.longitude)) / 2.0).sin();
-    // On the same meridian, within nanometres, the formula is simpler.
+    // For points on one meridian, within nanometres, the formula is simpler.
     if east.abs() <= 1e-15 {
         return latitude_distance(a.latitude, b.latitude);
     }

@@ -177,15 +177,15 @@ impl Access {
     #[must_use]
     pub fn of_request(self, args: Args<'_>) -> Self {
         match self {
-            Self::ReadAllIf(reaches) => {
-                if reaches(args) {
+            Self::ReadAllIf(accesses_other_keys) => {
+                if accesses_other_keys(args) {
                     Self::ReadAll
                 } else {
                     Self::Read
                 }
             }
-            Self::WriteAllIf(reaches) => {
-                if reaches(args) {
+            Self::WriteAllIf(accesses_other_keys) => {
+                if accesses_other_keys(args) {
                     Self::WriteAll
                 } else {
                     Self::Write

@@ -85,8 +85,8 @@ fn form_of(arg: &Arg) -> String {
         (None, _) => value.clone(),
     };
     if arg.multiple {
-        let again = if arg.multiple_token { &form } else { &value };
-        form = format!("{form} [{again} ...]");
+        let repeated = if arg.multiple_token { &form } else { &value };
+        form = format!("{form} [{repeated} ...]");
     }
     if arg.optional { format!("[{form}]") } else { form }
 }

@@ -1,4 +1,4 @@
-//! The server names and versions by which clients detect features. They are those of Redis and Valkey.
+//! The server names and versions by which clients detect features: Redis's and Valkey's, and our own version.
 
 /// The compatible version of Redis.
 pub const REDIS_VERSION: &str = "7.2.4";

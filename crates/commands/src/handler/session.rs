@@ -120,7 +120,7 @@ bitflags! {
         const DIRTY_CAS = 1 << 9;
         /// `CLIENT TRACKING ON`
         const TRACKING = 1 << 10;
-        /// Receives all invalidations (`BCAST`), not only those of keys that it has read.
+        /// Receives all invalidations (`BCAST`), not only for keys that it has read.
         const TRACKING_BCAST = 1 << 12;
         /// Receives no invalidations for its own changes (`NOLOOP`).
         const TRACKING_NOLOOP = 1 << 13;
@@ -230,7 +230,7 @@ impl Queue {
         self.requests.len()
     }
 
-    /// Returns the database in which the next request will run; `None`: that of the session.
+    /// Returns the database in which the next request will run; `None`: in the session's database.
     #[must_use]
     pub fn db(&self) -> Option<DbIndex> {
         self.db

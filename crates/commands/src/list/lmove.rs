@@ -149,8 +149,8 @@ const fn end_name(end: End) -> &'static str {
     }
 }
 
-/// Moves an element between the ends of the first two keys, which may be the same, and replies with it; null
-/// if there is none.
+/// Moves an element between ends of the request's first two keys, which may be equal, and replies with the element,
+/// or with null if the source is empty.
 fn move_element(ctx: &mut Ctx<'_>, from: End, to: End, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (source, destination, limits) = (ctx.key(0), ctx.key(1), limits(ctx.config));
     let Some(list) = ctx.find_for_write::<List>(source)? else { return Ok(reply.null()) };

@@ -31,8 +31,8 @@ pub const COMMAND: Command = Command {
 
 const NOT_POSITIVE: CommandError = CommandError::new("ERR value is out of range, must be positive");
 
-/// If the number of remaining members times this factor is at most the number popped, the members that remain are
-/// drawn instead of those that are popped.
+/// If the number of remaining members times this factor is at most the number popped, the remaining members are
+/// drawn instead of the popped ones.
 const DRAW_REMAINDER_FACTOR: usize = 5;
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {

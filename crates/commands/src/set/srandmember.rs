@@ -88,12 +88,12 @@ fn each_of_distinct(set: &Set, count: usize, random: &Random, mut visit: impl Fn
         }
         return;
     }
-    let (mut places, mut placeless) = (HashSet::new(), HashSet::new());
-    while places.len() + placeless.len() < count {
+    let (mut places, mut unplaced) = (HashSet::new(), HashSet::new());
+    while places.len() + unplaced.len() < count {
         let Sampled { item, place } = set.sample(&mut || random.next_u64());
         let is_new = match (place, item) {
             (Some(place), _) => places.insert(place),
-            (None, Item::Bytes(member)) => placeless.insert(member),
+            (None, Item::Bytes(member)) => unplaced.insert(member),
             (None, Item::Int(_)) => unreachable!("integers have places"),
         };
         if is_new {

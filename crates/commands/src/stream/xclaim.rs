@@ -64,7 +64,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let mut last_id_changed = false;
     let made_consumer = ctx.edit(key, |stream: &mut Stream, _| {
         let found = stream.group_mut(group).expect("looked up just now");
-        let advances_last_id = claim.last_id > found.last_id;
+        let changes_last_id = claim.last_id > found.last_id;
         found.last_id = found.last_id.max(claim.last_id);
         let before = found.find_consumer(name);
         let consumer = before.unwrap_or_else(|| found.add_consumer(name, now));
@@ -103,8 +103,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             claimed += 1;
             dirty += 1;
         }
-        last_id_changed = advances_last_id;
-        dirty += u64::from(dirty == 0 && advances_last_id) + u64::from(before.is_none());
+        last_id_changed = changes_last_id;
+        dirty += u64::from(dirty == 0 && changes_last_id) + u64::from(before.is_none());
         before.is_none()
     })?;
     if made_consumer == Some(true) {

@@ -61,9 +61,9 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     if ctx.logs() {
         ctx.data.effects.begin_transaction();
     }
-    let begun =
+    let exec =
         PausedExec { queue, at: 0, written: Vec::new(), spent_ns: 0, needs_barrier: false, is_orphan: false };
-    run_from(ctx, begun, reply)
+    run_from(ctx, exec, reply)
 }
 
 /// Runs the commands of the transaction, from the command whose script has paused on. If a script pauses, nothing is

@@ -1,5 +1,5 @@
 //! Broadloom as the server of a dialogue: looks up a request in the table, finds its keys, acquires its latches and runs it,
-//! like the server, but single-threaded, on its own keyspace and with a clock that only `@wait` advances.
+//! like the server. Single-threaded, with its own keyspace, and with a clock that only `@wait` advances.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -39,7 +39,7 @@ pub fn parse(
     args: Args<'_>,
     mut at: usize,
     default: SkipMe,
-    known: FilterContext<'_>,
+    context: FilterContext<'_>,
 ) -> Result<ClientFilter, CommandError> {
     let mut filter = ClientFilter::default();
     let mut skip = default;
@@ -64,11 +64,11 @@ pub fn parse(
                     _ => return Err(CommandError::SYNTAX),
                 };
             }
-            _ => parse_criterion(criteria, criterion, inverted, value, known)?,
+            _ => parse_criterion(criteria, criterion, inverted, value, context)?,
         }
         at += 2;
     }
-    filter.skip_id = (skip == SkipMe::Yes).then_some(known.own_id);
+    filter.skip_id = (skip == SkipMe::Yes).then_some(context.own_id);
     Ok(filter)
 }
 
@@ -97,7 +97,7 @@ fn parse_criterion(
     criterion: &[u8],
     inverted: bool,
     value: &[u8],
-    known: FilterContext<'_>,
+    context: FilterContext<'_>,
 ) -> Result<(), CommandError> {
     // Valkey compares most of them as C strings.
     let value = match criterion {
@@ -119,12 +119,12 @@ fn parse_criterion(
         b"lib-name" => criteria.lib_name = text,
         b"lib-ver" => criteria.lib_version = text,
         b"user" => {
-            if known.users.find(value).is_none() {
+            if context.users.find(value).is_none() {
                 return Err(CommandError::quote("ERR No such user '", value, "'"));
             }
             criteria.user = text;
         }
-        b"db" => criteria.db = Some(parse_db(inverted, value, known.db_count)?),
+        b"db" => criteria.db = Some(parse_db(inverted, value, context.db_count)?),
         b"flags" => {
             check_letters("flags", if inverted { "NOT-FLAGS" } else { "provided" }, FLAG_LETTERS, value)?;
             criteria.flags = text;
@@ -148,8 +148,8 @@ fn parse_db(inverted: bool, value: &[u8], db_count: u32) -> Result<u16, CommandE
     })
 }
 
-fn check_letters(what: &str, filter: &str, known: &[u8], value: &[u8]) -> Result<(), CommandError> {
-    if value.iter().all(|letter| known.contains(letter)) {
+fn check_letters(what: &str, filter: &str, context: &[u8], value: &[u8]) -> Result<(), CommandError> {
+    if value.iter().all(|letter| context.contains(letter)) {
         return Ok(());
     }
     Err(CommandError::quote(&format!("ERR Unknown {what} found in the {filter} filter: "), value, ""))

@@ -212,8 +212,9 @@ fn sorted_rows<'c>(ctx: &'c Ctx<'_>, options: &SortOptions<'_>) -> Result<Vec<Ro
     let Some(entry) = ctx.data.find(ctx.key(0)) else { return Ok(Vec::new()) };
     let ValueRef::Object(object) = entry.value() else { return Err(CommandError::WRONG_TYPE) };
     let mut order = Order::of(options);
-    let is_fixed = options.store.is_some() || ctx.session.flags.contains(SessionFlags::IN_SCRIPT);
-    if order == Order::Given && entry.kind() == Kind::Set && is_fixed {
+    let must_be_deterministic =
+        options.store.is_some() || ctx.session.flags.contains(SessionFlags::IN_SCRIPT);
+    if order == Order::Given && entry.kind() == Kind::Set && must_be_deterministic {
         // The result of a script, or a stored result, must not depend on the internal order of a set.
         order = Order::Text;
     }

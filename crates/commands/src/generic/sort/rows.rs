@@ -44,8 +44,7 @@ impl Order {
     }
 }
 
-/// Returns the elements of a value: all of them, or only those within the limit if the order is
-/// [`Order::Given`].
+/// Returns the elements of a value. With [`Order::Given`], returns only the elements within the limit.
 pub(super) fn of_object<'a>(
     object: &'a Object,
     order: Order,

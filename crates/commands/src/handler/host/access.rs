@@ -17,7 +17,7 @@ pub trait AccessControl {
         &self,
         change: &dyn Fn(&Users) -> Result<Users, CommandError>,
     ) -> Result<(), CommandError>;
-    /// Replaces the users by those of the ACL file (`ACL LOAD`).
+    /// Replaces the users by the users of the ACL file (`ACL LOAD`).
     fn load_users(&self) -> Result<(), CommandError>;
     /// Writes the users to the ACL file (`ACL SAVE`).
     fn save_users(&self) -> Result<(), CommandError>;
