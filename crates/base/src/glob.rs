@@ -3,8 +3,8 @@
 //! `*`, `?`, `[abc]`, `[^a-z]`, and a backslash before a literal byte. A `[` without `]` extends to the end of the
 //! pattern. An empty text matches only the empty pattern, as in Redis.
 //!
-//! Cost: at most pattern length times text length, because only the last `*` is retried: it has tried all matches
-//! that an earlier one could reach. A pattern with more than [`STAR_COUNT_MAX`] stars matches nothing.
+//! Cost: at most pattern length times text length, because only the last `*` is retried: extending the match of an
+//! earlier one would find no further match. A pattern with more than [`STAR_COUNT_MAX`] stars matches nothing.
 
 /// Maximum number of stars before the end of the pattern that a match may use.
 pub const STAR_COUNT_MAX: usize = 1000;
@@ -27,7 +27,7 @@ fn search<const IGNORE_CASE: bool>(pattern: &[u8], text: &[u8]) -> bool {
     }
     let (mut pattern_at, mut text_at) = (0, 0);
     let mut star_count = 0;
-    // Where to continue after a mismatch: behind the last `*`, which then matches one more byte.
+    // Where to continue after a mismatch: after the last `*`, which then matches one more byte.
     let mut retry: Option<(usize, usize)> = None;
     while let Some(&byte) = text.get(text_at) {
         if pattern.get(pattern_at) == Some(&b'*') {
@@ -47,9 +47,9 @@ fn search<const IGNORE_CASE: bool>(pattern: &[u8], text: &[u8]) -> bool {
             text_at += 1;
             continue;
         }
-        let Some((behind_star, from)) = retry else { return false };
-        retry = Some((behind_star, from + 1));
-        (pattern_at, text_at) = (behind_star, from + 1);
+        let Some((after_star, from)) = retry else { return false };
+        retry = Some((after_star, from + 1));
+        (pattern_at, text_at) = (after_star, from + 1);
     }
     pattern[pattern_at..].iter().all(|byte| *byte == b'*')
 }
@@ -59,7 +59,7 @@ fn fold<const IGNORE_CASE: bool>(byte: u8) -> u8 {
     if IGNORE_CASE { byte.to_ascii_lowercase() } else { byte }
 }
 
-/// The number of pattern bytes that match this text byte; `None` without a match, or at the end of the pattern.
+/// The size of the pattern's first element (`?`, a class, a literal) if it matches `byte`; otherwise `None`.
 fn match_one<const IGNORE_CASE: bool>(pattern: &[u8], byte: u8) -> Option<usize> {
     let equals = |literal: u8| fold::<IGNORE_CASE>(literal) == fold::<IGNORE_CASE>(byte);
     match *pattern {

@@ -25,7 +25,7 @@ impl Slot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DbIndex(pub u16);
 
-/// A position in the log: the number of bytes before it.
+/// A position in the write log: the number of bytes before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 

@@ -1,8 +1,8 @@
-//! The language of ACL rules: every user can be written as rules and read again.
+//! The grammar of ACL rules: every user can be written as rules and parsed back.
 
 use std::sync::Arc;
 
-use commands::acl::{Denied, Grammar, User, Users};
+use commands::acl::{Grammar, MissingPermission, User, Users};
 use commands::table::CATALOGUE;
 use wire::request::ArgsBuf;
 
@@ -91,13 +91,13 @@ fn alice(rules: &str) -> Arc<User> {
     Arc::clone(users.find(b"alice").expect("the user exists"))
 }
 
-/// What `check` says about a request in database 2 of 16, in a form for comparisons.
-fn checked(user: &User, request: &str) -> Result<(), (Denied, usize)> {
+/// The result of `check` for a request in database 2 of 16, in a form for comparisons.
+fn checked(user: &User, request: &str) -> Result<(), (MissingPermission, usize)> {
     let args: ArgsBuf = request.split(' ').map(str::as_bytes).collect();
     let args = args.args();
     let subcommand = || CATALOGUE.find(&[args.name(), b"|", args.get(1)?].concat());
     let id = subcommand().or_else(|| CATALOGUE.find(args.name())).expect("a command");
-    user.check(id, args, base::DbIndex(2), 16).map_err(|denial| (denial.what, denial.argument))
+    user.check(id, args, base::DbIndex(2), 16).map_err(|denial| (denial.missing, denial.argument))
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn random_rules_round_trip_through_the_acl_file() {
                 "seed {seed}"
             );
         }
-        // The same rules are the line of an ACL file.
+        // These rules, as a line of an ACL file, give an equal user.
         let file = format!("user alice {text}\n");
         let loaded = users.loaded(file.as_bytes(), "users.acl", GRAMMAR(false)).expect("a valid file");
         assert_eq!(loaded.lines()[0], users.lines()[0], "seed {seed}");
@@ -144,12 +144,12 @@ fn a_request_needs_one_selector_that_allows_all_of_it() {
     let user = alice("on nopass +get +mget ~key (+mget ~key ~other) (+set %W~w* db=1)");
     assert_eq!(checked(&user, "GET key"), Ok(()));
     assert_eq!(checked(&user, "MGET key other"), Ok(()));
-    assert_eq!(checked(&user, "GET other"), Err((Denied::Key, 1)));
-    assert_eq!(checked(&user, "MGET key other third"), Err((Denied::Key, 3)));
-    assert_eq!(checked(&user, "DEL key"), Err((Denied::Command, 0)));
+    assert_eq!(checked(&user, "GET other"), Err((MissingPermission::Key, 1)));
+    assert_eq!(checked(&user, "MGET key other third"), Err((MissingPermission::Key, 3)));
+    assert_eq!(checked(&user, "DEL key"), Err((MissingPermission::Command, 0)));
     // The selector that would allow the command does not allow the database.
-    assert_eq!(checked(&user, "SET w 1"), Err((Denied::Command, 0)));
-    assert_eq!(checked(&alice("+@all ~* &* db=1"), "SET w 1"), Err((Denied::Database, 0)));
+    assert_eq!(checked(&user, "SET w 1"), Err((MissingPermission::Command, 0)));
+    assert_eq!(checked(&alice("+@all ~* &* db=1"), "SET w 1"), Err((MissingPermission::Database, 0)));
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn reading_and_writing_are_separate() {
         ("EXISTS r1 x1", 2),
         ("GEORADIUS r1 0 0 1 m STORE r2", 7),
     ] {
-        assert_eq!(checked(&user, denied), Err((Denied::Key, argument)), "{denied}");
+        assert_eq!(checked(&user, denied), Err((MissingPermission::Key, argument)), "{denied}");
     }
 }
 
@@ -204,12 +204,12 @@ fn databases_are_checked_where_a_request_names_them() {
         ("SWAPDB 1 3", 2),
         ("FLUSHALL", 0),
     ] {
-        assert_eq!(checked(&user, denied), Err((Denied::Database, argument)), "{denied}");
+        assert_eq!(checked(&user, denied), Err((MissingPermission::Database, argument)), "{denied}");
     }
-    // The keys of these are in the current database, which is number 2.
+    // The keys of these requests are in the current database, number 2.
     let other = alice("+@all ~* &* db=1");
     for denied in ["GET k", "MOVE k 1", "COPY a b DB 1", "FLUSHDB", "DBSIZE", "SCAN 0"] {
-        assert_eq!(checked(&other, denied), Err((Denied::Database, 0)), "{denied}");
+        assert_eq!(checked(&other, denied), Err((MissingPermission::Database, 0)), "{denied}");
     }
     assert_eq!(checked(&other, "SELECT 1"), Ok(()));
 }
@@ -230,7 +230,7 @@ fn channels_are_checked_for_publishing_and_subscribing() {
         ("PSUBSCRIBE p1*", 1),
         ("SSUBSCRIBE other", 1),
     ] {
-        let expected = if argument == 0 { Ok(()) } else { Err((Denied::Channel, argument)) };
+        let expected = if argument == 0 { Ok(()) } else { Err((MissingPermission::Channel, argument)) };
         assert_eq!(checked(&user, denied), expected, "{denied}");
     }
 }
@@ -242,7 +242,7 @@ fn sorting_by_other_keys_needs_all_keys() {
     let may = |user: &User| user.may_read_all_keys(id, args.args(), base::DbIndex(0), 16);
     assert!(may(&alice("+@all ~*")) && may(&alice("+@all %R~*")));
     assert!(!may(&alice("+@all ~l ~w_*")) && !may(&alice("+@all %W~* ~l")));
-    // Both must be permissions of one selector.
+    // One selector must have both permissions.
     assert!(!may(&alice("+sort ~l (%R~* +get)")));
 }
 
@@ -256,7 +256,7 @@ fn recreated_users_differ_from_deleted_ones() {
     assert_eq!((count, deleted.current(&old).is_none()), (1, true));
     let again = with_rules(&deleted, "on", false).expect("valid");
     assert!(again.find(b"alice").is_some() && again.current(&old).is_none());
-    // A user that is in the ACL file remains the same.
+    // A user in the ACL file keeps its identity.
     let loaded = changed.loaded(b"user alice on +set", "file", GRAMMAR(false)).expect("valid");
     assert!(loaded.current(&old).is_some_and(|user| user.rules() == b"on resetchannels -@all +set"));
 }

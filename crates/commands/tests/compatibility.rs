@@ -40,7 +40,7 @@ fn the_page_matches_the_command_table() {
     expect_file!["../../../docs/compatibility.md"].assert_eq(&page);
 }
 
-/// Adds the row of a command, or those of its subcommands.
+/// Adds the row of a command, or the rows of its subcommands.
 fn add(families: &mut BTreeMap<&str, Vec<String>>, command: &'static Command, name: &str) {
     for subcommand in command.public_subcommands() {
         add(families, subcommand, &format!("{name} {}", subcommand.name.to_uppercase()));

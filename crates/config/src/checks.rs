@@ -58,7 +58,7 @@ pub(crate) fn check_hash_seed(seed: &str) -> Checked {
     unless(seed.len() > HASH_SEED_SIZE_MAX, "hash-seed must be less than or equal to 256 characters")
 }
 
-/// A template must give a title even for a process without a name of its own.
+/// Checks that a template yields a title even if its variable `title` is empty.
 pub(crate) fn check_title_template(template: &str) -> Checked {
     const KNOWN: [&str; 7] =
         ["listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file", "cluster-enabled"];

@@ -93,7 +93,7 @@ choices! {
         AllkeysLfu = "allkeys-lfu",
         /// Of all keys, a random one.
         AllkeysRandom = "allkeys-random",
-        /// Nothing: writes are refused instead.
+        /// None: writes that need memory are rejected.
         Noeviction = "noeviction",
     }
 
@@ -211,7 +211,7 @@ choices! {
         Absolute = "absolute",
     }
 
-    /// Whether the payload of `RESTORE` is verified in depth.
+    /// Whether the contents of a `RESTORE` payload are fully verified.
     SanitizeDumpPayload {
         /// Never.
         No = "no",

@@ -39,7 +39,7 @@ pub struct CommandLine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsageError {
     /// A feature of `redis-server` that Broadloom does not have.
-    NotOffered(String),
+    Unsupported(String),
     /// The path of the file is not UTF-8.
     PathNotUtf8,
 }
@@ -47,8 +47,8 @@ pub enum UsageError {
 impl fmt::Display for UsageError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotOffered(option) => {
-                write!(out, "{option} is not offered by Broadloom")?;
+            Self::Unsupported(option) => {
+                write!(out, "{option} is not supported by Broadloom")?;
                 match option.as_str() {
                     "--sentinel" => out.write_str(": run the sentinel that comes with Redis or Valkey"),
                     "--test-memory" => out.write_str(": use memtester or memtest86+"),
@@ -117,7 +117,7 @@ impl CommandLine {
                 return Ok(true);
             }
             b"sentinel" | b"test-memory" => {
-                return Err(UsageError::NotOffered(format!("--{}", String::from_utf8_lossy(&name))));
+                return Err(UsageError::Unsupported(format!("--{}", String::from_utf8_lossy(&name))));
             }
             _ => {}
         }

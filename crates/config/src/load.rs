@@ -7,21 +7,21 @@ use std::{fmt, io};
 
 use crate::command_line::CommandLine;
 use crate::quote::split_arguments;
-use crate::setting::Turn;
+use crate::setting::Occurrence;
 use crate::table::directive::{Directive, find, suggest};
 use crate::table::{Config, Id};
 
 /// Maximum depth of includes. A file that includes itself is an error instead of a stack overflow.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Names from older versions that are still found in files, and have no meaning in Redis either.
+/// Names from older versions that are still found in files. Redis ignores them, too.
 const OBSOLETE: [&str; 3] = ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
 
 /// Directives that exist in files only, with their minimum and maximum number of arguments.
 const FILE_ONLY: [(&str, usize, usize); 4] =
     [("include", 1, 1), ("loadmodule", 1, usize::MAX), ("rename-command", 2, 2), ("user", 1, usize::MAX)];
 
-/// Whether a line of this name is valid in a file although it is not a directive of the table.
+/// Whether the name is valid in a file although it is not in the table of directives.
 pub(crate) fn is_file_only(name: &[u8]) -> bool {
     FILE_ONLY.iter().any(|(known, ..)| name.eq_ignore_ascii_case(known.as_bytes())) || name.contains(&b'.')
 }
@@ -119,9 +119,9 @@ pub enum LoadError {
         /// The accepted values.
         help: Option<String>,
     },
-    /// Valid lines contradict each other.
+    /// Lines that are valid alone conflict with each other.
     Contradiction {
-        /// The contradiction.
+        /// The conflict, in Redis's words.
         reason: String,
     },
 }
@@ -238,7 +238,9 @@ impl Loader<'_> {
             let name = arguments.remove(0).to_ascii_lowercase();
             if name == b"include" && arguments.len() == 1 {
                 if depth == INCLUDE_DEPTH_MAX {
-                    return Err(at_place(Problem::new("Files include each other too deeply")));
+                    return Err(at_place(Problem::new(
+                        "includes are nested too deeply: at most 16 levels are allowed",
+                    )));
                 }
                 self.include(&String::from_utf8_lossy(&arguments[0]), depth)?;
             } else {
@@ -303,8 +305,9 @@ impl Loader<'_> {
         arguments: &[Vec<u8>],
         place: &Place,
     ) -> Result<(), Problem> {
-        let turn = if self.seen.contains_key(&directive.id) { Turn::Further } else { Turn::First };
-        match directive.set_from_line(&mut self.loaded.config, arguments, turn) {
+        let occurrence =
+            if self.seen.contains_key(&directive.id) { Occurrence::Further } else { Occurrence::First };
+        match directive.set_from_line(&mut self.loaded.config, arguments, occurrence) {
             Ok(_) => {
                 self.seen.insert(directive.id, place.clone());
                 Ok(())
@@ -358,7 +361,7 @@ impl Loader<'_> {
             let reason = "replicaof directive not allowed in cluster mode".into();
             return Err(LoadError::Contradiction { reason });
         }
-        // The last line counts: an option of the command line may revert a line of the file.
+        // Only the last line of a directive counts: an option of the command line may override a line of the file.
         let mut refused: Vec<(Id, String)> =
             self.seen.keys().filter_map(|id| Some((*id, id.directive().refusal(config)?))).collect();
         refused.sort_unstable_by_key(|(id, _)| *id);
@@ -367,8 +370,8 @@ impl Loader<'_> {
             let default = String::from_utf8_lossy(&directive.value(&default)).into_owned();
             let default = if default.is_empty() { "\"\"".to_owned() } else { default };
             let help = format!(
-                "The server does not start, because it can't do what this line asks for. Remove the line, or \
-                 give '{}' its default, {default}.",
+                "The server does not start, because it does not support this value. Remove the line, or set '{}' \
+                 to its default, {default}.",
                 directive.name
             );
             return Err(LoadError::Line { place: self.seen[&id].clone(), reason, help: Some(help) });

@@ -11,7 +11,7 @@ pub(crate) type TextCheck = fn(&str) -> Result<(), &'static str>;
 /// The form and bounds of a directive's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Rule {
-    /// The type alone decides: yes or no, a choice, or its own form.
+    /// Any value of the type: yes or no, a choice, or the form that the type parses.
     ByType,
     /// A whole number of `unit` (empty for a plain count) between the bounds, inclusive.
     Int {
@@ -164,7 +164,7 @@ pub(crate) fn parse_integer(text: &[u8]) -> Option<i128> {
     text.parse::<i64>().ok().map(i128::from)
 }
 
-/// A number of bytes in a signed type of Redis: values from 2^63 on become negative.
+/// Converts a number of bytes to the signed type that Redis uses: values of 2^63 and more become negative.
 pub(crate) fn wrapped(size: i128) -> i128 {
     i128::from(size as i64)
 }

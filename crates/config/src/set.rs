@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::choices::ProtectedAction;
 use crate::rule::Reason;
-use crate::setting::Turn;
+use crate::setting::Occurrence;
 use crate::table::directive::{Name, find, find_name};
 use crate::table::{Config, Id};
 
@@ -32,14 +32,14 @@ pub struct SetCaller {
     pub is_loading: bool,
 }
 
-/// The reason why nothing was set. Its text is that of the error reply, without the `ERR`.
+/// The reason why nothing was set. Its text is the error reply without `ERR`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetError {
-    /// A name has no value.
+    /// No arguments, or a name without a value.
     Syntax,
     /// There is no directive of this name.
     UnknownOption(String),
-    /// The directive cannot be set while data is loaded; the reply is that of any command at this time.
+    /// The directive cannot be set while data is loaded. The reply is the error of any command during a load.
     Loading,
     /// A value is invalid, or the server could not apply it.
     Refused {
@@ -98,7 +98,7 @@ impl Config {
                 false => vec![value],
             };
             let refused = |reason| SetError::Refused { argument: name.text.to_owned(), reason };
-            let is_new = name.directive.set(&mut config, &args, Turn::First).map_err(refused)?;
+            let is_new = name.directive.set(&mut config, &args, Occurrence::First).map_err(refused)?;
             if is_new && name.directive.marks.fixed {
                 return Err(refused(IMMUTABLE.into()));
             }

@@ -26,13 +26,13 @@ pub(crate) trait Setting: Clone + PartialEq {
 /// The current value when a new one is parsed.
 pub(crate) struct Before<'a, T> {
     pub current: &'a T,
-    pub turn: Turn,
+    pub occurrence: Occurrence,
 }
 
 /// Whether the start-up text has already contained the directive. If so, certain lists grow instead of being
 /// replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum Occurrence {
     /// The first line of the directive, or `CONFIG SET`.
     First,
     /// A repeated line.
@@ -43,7 +43,7 @@ pub(crate) enum Turn {
 pub(crate) enum FileLines {
     /// None: the directive is not set, which no line can express.
     Remove,
-    /// One line for each of these.
+    /// These lines.
     Write(Vec<FileLine>),
 }
 

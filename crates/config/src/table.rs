@@ -148,25 +148,25 @@ directives! {
         active_defrag_cycle_max: u8 = 25, int(1, 99);
         /// Minimum share of each worker's time for defragmentation, in percent.
         active_defrag_cycle_min: u8 = 1, int(1, 99);
-        /// Duration of one stretch of defragmentation, in microseconds.
+        /// Maximum duration of defragmentation without a pause, in microseconds.
         active_defrag_cycle_us: u32 = 500, microseconds(0, 100_000);
-        /// Wasted bytes below which there is no defragmentation.
+        /// Wasted bytes below which nothing is defragmented.
         active_defrag_ignore_bytes: u64 = 100 << 20, memory(1, LONG_MAX);
         /// Wasted percent from which defragmentation runs.
         active_defrag_threshold_lower: u32 = 10, int(0, 1000);
         /// Wasted percent from which `active-defrag-cycle-max` applies.
         active_defrag_threshold_upper: u32 = 100, int(0, 1000);
-        /// The effort of deleting expired keys.
+        /// The effort of deleting expired keys, from 1 (least) to 10.
         active_expire_effort: u8 = 1, int(1, 10);
         /// Whether the memory of entries is defragmented at run time.
         activedefrag: bool = false, ANY;
-        /// Whether the log starts with the logo even if it is not a terminal.
+        /// Whether the log starts with the logo even if it is not written to a terminal.
         always_show_logo: bool = false, ANY, [immutable];
-        /// Whether files that a rewrite has replaced stay.
+        /// Whether append-only files that a rewrite has replaced are kept.
         aof_disable_auto_gc: bool = false, ANY, [hidden];
-        /// The size of a damaged end of an append-only file below which it is cut off; 0: never.
+        /// Size, in bytes, below which a damaged end of an append-only file is truncated at the load; 0: never.
         aof_load_corrupt_tail_max_size: u64 = 0, memory(0, LONG_MAX);
-        /// Whether an append-only file that ends within a request is loaded, and its end cut off.
+        /// Whether an append-only file that ends inside a request is loaded, and truncated to its last complete request.
         aof_load_truncated: bool = true, ANY;
         /// The CPUs of the threads that rewrite the append-only file; empty: all.
         aof_rewrite_cpulist: String = String::new(), text_or_unset(), [immutable], alias "aof_rewrite_cpulist";
@@ -186,7 +186,7 @@ directives! {
         appendonly: bool = false, ANY, [deny_loading];
         /// The size below which the append-only file is not rewritten automatically, in bytes.
         auto_aof_rewrite_min_size: u64 = 64 << 20, memory(0, LONG_MAX);
-        /// The growth since the last rewrite, in percent, from which on the append-only file is rewritten; 0: never.
+        /// The growth since the last rewrite, in percent, at which the append-only file is rewritten; 0: never.
         auto_aof_rewrite_percentage: u32 = 100, int(0, INT_MAX);
         /// The availability zone reported to clients.
         availability_zone: String = String::new(), text();
@@ -196,7 +196,7 @@ directives! {
         bind: BindAddresses = BindAddresses::default(), ANY;
         /// The CPUs that the background thread may use.
         bio_cpulist: String = String::new(), checked_text_or_unset(check_cpu_list), [immutable], alias "bio_cpulist";
-        /// Age of a script from which on requests that need its keys are answered with `BUSY`; 0: never.
+        /// Duration of a script, in milliseconds, after which requests that need its keys get the error `BUSY`; 0: never.
         busy_reply_threshold: u64 = 5000, milliseconds(0, LONG_MAX), alias "lua-time-limit";
         /// The limits of the pending output of clients, by class.
         client_output_buffer_limit: OutputBufferLimits = OutputBufferLimits::default(), ANY;
@@ -234,7 +234,7 @@ directives! {
         extended_redis_compatibility: bool = false, ANY;
         /// Maximum number of fields of a hash that is reported as a `listpack`.
         hash_max_listpack_entries: u64 = 512, int(0, LONG_MAX), alias "hash-max-ziplist-entries";
-        /// Maximum bytes of a field or value in such a hash.
+        /// Maximum bytes of a field or value of a hash that is reported as a `listpack`.
         hash_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "hash-max-ziplist-value";
         /// The seed of the key hash; empty: random at each start.
         hash_seed: String = String::new(), checked_text_or_unset(check_hash_seed), [immutable];
@@ -251,9 +251,10 @@ directives! {
         /// Number of workers; 0: one for each core.
         io_threads: ThreadCount = ThreadCount::default(), int(0, THREAD_COUNT_MAX),
             alias "server-threads" "threads" "proactor_threads";
-        /// Microseconds to wait after each loaded key or request, for tests; negative: keys or requests for each microsecond.
+        /// Pause after each loaded key or request, in microseconds, for tests; if negative, keys or requests per microsecond
+        /// of pause.
         key_load_delay: i32 = 0, int(INT_MIN, INT_MAX), [hidden];
-        /// Milliseconds from which the latency monitor records an event; 0: off.
+        /// Duration of an event, in milliseconds, from which the latency monitor records it; 0: never.
         latency_monitor_threshold: u64 = 0, milliseconds(0, LONG_MAX);
         /// Whether latencies are recorded in a histogram for each command.
         latency_tracking: bool = true, ANY;
@@ -297,13 +298,14 @@ directives! {
         maxmemory: u64 = 0, memory(0, ULONG_MAX);
         /// Maximum memory of the buffers of all clients together.
         maxmemory_clients: ClientMemoryLimit = ClientMemoryLimit::Bytes(0), ANY;
-        /// How long eviction may delay commands: from 0, minimal, to 100, unlimited.
+        /// How long eviction may delay commands, from 0 (minimal) to 100 (without limit).
         maxmemory_eviction_tenacity: u8 = 10, int(0, 100);
         /// The keys that are evicted when `maxmemory` is reached.
         maxmemory_policy: MaxmemoryPolicy = MaxmemoryPolicy::Noeviction, ANY;
         /// Keys sampled for each evicted key.
         maxmemory_samples: u8 = 5, int(1, 64);
-        /// Maximum seconds since the last contact with a replica that counts; 0: no writes are refused.
+        /// A replica counts for `min-replicas-to-write` if its last contact is at most this many seconds ago; 0: writes are
+        /// never rejected.
         min_replicas_max_lag: u32 = 10, seconds(0, INT_MAX), alias "min-slaves-max-lag";
         /// Minimum number of replicas for accepting writes; 0: none.
         min_replicas_to_write: u32 = 0, int(0, INT_MAX), alias "min-slaves-to-write";
@@ -330,15 +332,15 @@ directives! {
         protected_mode: bool = true, ANY;
         /// Largest argument of a request, in bytes.
         proto_max_bulk_len: u64 = 512 << 20, memory(1 << 20, LONG_MAX);
-        /// Microseconds for which saving pauses after a key; negative: keys for each microsecond.
+        /// Pause after each saved key, in microseconds; if negative, keys per microsecond of pause.
         rdb_key_save_delay: i32 = 0, int(INT_MIN, INT_MAX), [hidden];
-        /// Whether a file is synced while it is written.
+        /// Whether an RDB file is synchronised to disk while it is written, not only at its end.
         rdb_save_incremental_fsync: bool = true, ANY;
         /// The version of RDB files.
         rdb_version: RdbVersion = RdbVersion::Auto, ANY;
         /// Whether payloads and files of unknown versions are refused.
         rdb_version_check: RdbVersionCheck = RdbVersionCheck::Strict, ANY;
-        /// Whether RDB files end with a checksum, and whether it is compared when they are loaded.
+        /// Whether RDB files are written with a checksum, and whether it is verified when they are loaded.
         rdbchecksum: bool = true, ANY, [immutable];
         /// Whether long strings are compressed in files and in the payload of `DUMP`.
         rdbcompression: bool = true, ANY;
@@ -355,7 +357,7 @@ directives! {
         set_max_intset_entries: u64 = 512, int(0, LONG_MAX);
         /// Maximum number of members of a set that is reported as a `listpack`.
         set_max_listpack_entries: u64 = 128, int(0, LONG_MAX);
-        /// Maximum bytes of a member of such a set.
+        /// Maximum bytes of a member of a set that is reported as a `listpack`.
         set_max_listpack_value: u64 = 64, int(0, LONG_MAX);
         /// Whether the process title is set.
         set_proc_title: bool = true, ANY, [immutable];
@@ -365,7 +367,7 @@ directives! {
         shutdown_on_sigterm: ShutdownFlags = ShutdownFlags::default(), ANY;
         /// Maximum number of arguments in an entry of a command log.
         slowlog_entry_max_argc: u32 = 32, int(2, INT_MAX);
-        /// Maximum bytes of an argument in such an entry.
+        /// Maximum bytes of an argument in an entry of a command log.
         slowlog_entry_max_string_len: u64 = 128, int(1, LONG_MAX);
         /// Microseconds from which a command is logged as slow; 0: all, -1: none.
         slowlog_log_slower_than: i64 = 10_000, microseconds(-1, LONG_MAX), alias "commandlog-execution-slower-than";
@@ -377,7 +379,7 @@ directives! {
         snapshot_threads: u16 = 1, int(1, 64);
         /// The mark of packets sent on the server's sockets; 0: none.
         socket_mark_id: u32 = 0, int(0, UINT_MAX), [immutable];
-        /// Whether writes are refused after the data could not be saved.
+        /// Whether writes are rejected after a failed snapshot.
         stop_writes_on_bgsave_error: bool = true, ANY;
         /// Maximum bytes of entries in a node of a stream; 0: no limit.
         stream_node_max_bytes: u64 = 4096, memory(0, LONG_MAX);
@@ -391,7 +393,7 @@ directives! {
         syslog_facility: SyslogFacility = SyslogFacility::Local0, ANY, [immutable];
         /// The name of the program in the system log.
         syslog_ident: String = "broadloom".into(), text(), [immutable];
-        /// Connections that may wait to be accepted.
+        /// Maximum number of connections that wait to be accepted.
         tcp_backlog: u32 = 511, int(0, INT_MAX), [immutable];
         /// Seconds between probes of a silent connection; 0: no probes.
         tcp_keepalive: u32 = 300, seconds(0, INT_MAX);
@@ -425,7 +427,7 @@ directives! {
         tls_key_file_pass: Secret = Secret::default(), text_or_unset(), [sensitive];
         /// TCP port for TLS connections; 0: none.
         tls_port: u16 = 0, int(0, 65_535);
-        /// Whether the server's order of cipher suites counts, and not the client's.
+        /// Whether the server's order of cipher suites takes precedence over the client's.
         tls_prefer_server_ciphers: bool = false, ANY;
         /// The versions of TLS, separated by spaces; empty: 1.2 and 1.3.
         tls_protocols: String = String::new(), text_or_unset();
@@ -441,7 +443,7 @@ directives! {
         unixsocket: String = String::new(), text_or_unset(), [immutable];
         /// The group that owns the Unix socket.
         unixsocketgroup: String = String::new(), text_or_unset(), [immutable];
-        /// The permissions of the Unix socket; 0 leaves them to the umask.
+        /// The permissions of the Unix socket, in octal; 0: as the umask determines.
         unixsocketperm: u32 = 0, octal(0, 0o777), [immutable];
         /// Whether a fault ends the process with an exit status instead of a signal.
         use_exit_on_panic: bool = false, ANY, [hidden];
@@ -452,7 +454,7 @@ directives! {
         write_log_size: u64 = 32 << 20, memory(WRITE_LOG_SIZE_MIN, WRITE_LOG_SIZE_MAX), [immutable hidden];
         /// Maximum number of members of a sorted set that is reported as a `listpack`.
         zset_max_listpack_entries: u64 = 128, int(0, LONG_MAX), alias "zset-max-ziplist-entries";
-        /// Maximum bytes of a member of such a sorted set.
+        /// Maximum bytes of a member of a sorted set that is reported as a `listpack`.
         zset_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "zset-max-ziplist-value";
     }
 
@@ -460,12 +462,15 @@ directives! {
         list_compress_depth: u32 = 0, int(0, INT_MAX);
     }
 
-    inert "persistence works differently here" {
+    inert "connections are served during the whole load" {
         loading_process_events_interval_bytes: u32 = 2 << 20, int(1024, INT_MAX), [hidden];
+    }
+
+    inert "every payload is fully verified" {
         sanitize_dump_payload: SanitizeDumpPayload = SanitizeDumpPayload::No, ANY;
     }
 
-    inert "no snapshot forks" {
+    inert "snapshots do not fork" {
         bgsave_default_method: SaveMethod = SaveMethod::Fork, ANY;
         forkless_infrastructure_enabled: bool = false, ANY;
     }
@@ -498,7 +503,7 @@ directives! {
         replica_read_only: bool = true, ANY, alias "slave-read-only";
         replica_serve_stale_data: bool = true, ANY, alias "slave-serve-stale-data";
         replicaof: PrimaryAddress = PrimaryAddress::default(), ANY, [immutable], alias "slaveof",
-            refused "The server would be an empty primary that takes writes.";
+            refused "The server would be an empty primary that accepts writes.";
         shutdown_timeout: u32 = 10, seconds(0, INT_MAX);
     }
 
@@ -522,7 +527,7 @@ directives! {
         cluster_config_save_behavior: ClusterConfigSaveBehavior = ClusterConfigSaveBehavior::Sync, ANY;
         cluster_databases: u32 = 1, int(1, INT_MAX), [immutable];
         cluster_enabled: bool = false, ANY, [immutable],
-            refused "The server would serve all slots by itself, beside the cluster.";
+            refused "The server would serve all slots alone instead of joining the cluster.";
         cluster_link_sendbuf_limit: u64 = 0, memory(0, ULONG_MAX);
         cluster_manual_failover_timeout: u32 = 5000, milliseconds(1, INT_MAX);
         cluster_message_gossip_perc: u32 = 10, int(1, 100), [hidden];
@@ -542,7 +547,7 @@ directives! {
         slot_migration_max_failover_repl_bytes: i64 = 0, memory(-1, LONG_MAX);
     }
 
-    inert "the server opens no connections yet" {
+    inert "connections that the server opens do not use TLS yet" {
         tls_cluster: bool = false, ANY;
         tls_replication: bool = false, ANY;
     }
@@ -632,7 +637,7 @@ mod tests {
 
     use super::directive::NAMES;
     use super::*;
-    use crate::setting::Turn;
+    use crate::setting::Occurrence;
 
     #[test]
     fn blocks_are_in_alphabetical_order() {
@@ -669,7 +674,7 @@ mod tests {
                 true => printed.split(|byte| *byte == b' ').collect(),
                 false => vec![&printed],
             };
-            match directive.set(&mut config, &args, Turn::First) {
+            match directive.set(&mut config, &args, Occurrence::First) {
                 Ok(changed) => assert_eq!(changed, directive.marks.volatile, "{}", directive.name),
                 // The only directive whose default has no text.
                 Err(_) => assert_eq!(directive.name, "replicaof"),
@@ -692,7 +697,7 @@ mod tests {
             let (Rule::Int { min, max, .. } | Rule::Memory { min, max }) = directive.rule else { continue };
             for bound in [min, max] {
                 let text = bound.to_string();
-                let set = directive.set(&mut Config::default(), &[text.as_bytes()], Turn::First);
+                let set = directive.set(&mut Config::default(), &[text.as_bytes()], Occurrence::First);
                 // Integers without a unit have 64 bits, so the largest unsigned one needs a memory rule.
                 assert!(set.is_ok(), "{} refuses its bound {bound}", directive.name);
             }

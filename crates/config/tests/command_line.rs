@@ -63,8 +63,8 @@ fn informational_and_unsupported_options() {
     assert_eq!(parse(&["--version"]), Ok(Invocation::Version));
     assert_eq!(parse(&["-h"]), Ok(Invocation::Help));
     assert_eq!(parse(&["--help"]), Ok(Invocation::Help));
-    assert_eq!(parse(&["a.conf", "--sentinel"]), Err(UsageError::NotOffered("--sentinel".into())));
-    assert_eq!(parse(&["--test-memory", "5"]), Err(UsageError::NotOffered("--test-memory".into())));
+    assert_eq!(parse(&["a.conf", "--sentinel"]), Err(UsageError::Unsupported("--sentinel".into())));
+    assert_eq!(parse(&["--test-memory", "5"]), Err(UsageError::Unsupported("--test-memory".into())));
     let line = serve(&["a.conf", "--check-config", "--port", "1"]);
     assert!(line.only_checks);
     assert_eq!(line.options, b"port \"1\" ");

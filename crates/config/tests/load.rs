@@ -121,7 +121,10 @@ fn broken_includes() {
     let mut disk = files(&[("self.conf", "include self.conf"), ("bad.conf", "\nport x")]);
     let mut message = |text: &str| load_text(text.as_bytes(), &mut disk).unwrap_err().to_string();
     assert!(message("include none.conf").starts_with("Fatal error, can't open config file 'none.conf': "));
-    assert!(message("include self.conf").contains("Files include each other too deeply"));
+    assert!(
+        message("include self.conf")
+            .contains("includes are nested too deeply: at most 16 levels are allowed")
+    );
     assert!(message("include bad.conf").contains("at line 2 of bad.conf\n>>> 'port x'\n"));
 }
 
@@ -180,9 +183,9 @@ fn unsupported_values_are_refused() {
         "port 1\ncluster-enabled yes\nport 2",
         "Reading the configuration file, at line 2\n>>> 'cluster-enabled yes'\n\
          'cluster-enabled yes' is not supported by this version of Broadloom: there is no cluster mode yet. The server would \
-         serve all slots by itself, beside the cluster.\n\
-         The server does not start, because it can't do what this line asks for. Remove the line, or give \
-         'cluster-enabled' its default, no.",
+         serve all slots alone instead of joining the cluster.\n\
+         The server does not start, because it does not support this value. Remove the line, or set \
+         'cluster-enabled' to its default, no.",
     );
     for (line, words) in [
         ("replicaof h 1", "'replicaof h 1' is not supported"),
@@ -221,8 +224,8 @@ fn inert_directives_are_reported_once() {
     assert_eq!(loaded.inert, [Id::sanitize_dump_payload, Id::tls_cluster]);
     assert_eq!(
         loaded.inert_notice().unwrap(),
-        "These settings are accepted but have no effect: sanitize-dump-payload (persistence works differently here); \
-         tls-cluster (the server opens no connections yet); foo.bar (there are no modules)"
+        "These settings are accepted but have no effect: sanitize-dump-payload (every payload is fully verified); \
+         tls-cluster (connections that the server opens do not use TLS yet); foo.bar (there are no modules)"
     );
     assert_eq!(read("port 1\nappendonly no").inert_notice(), None);
 }

@@ -1,4 +1,4 @@
-//! `CONFIG REWRITE`: kept lines, changed lines, and that a second rewrite changes nothing.
+//! `CONFIG REWRITE`: which lines are kept and changed; a second rewrite changes nothing.
 
 use config::{Config, DIRECTIVES, NoFiles, SetCaller, load_text, rewrite, rewrite_everything};
 

@@ -89,7 +89,7 @@ impl Trial<'_> {
             25..40 => self.remove(key),
             40..50 => self.set_expiry(key),
             50..60 => self.increment(key),
-            60..70 => self.carry_over(key, other),
+            60..70 => self.move_entry(key, other),
             70..78 => self.copy(key, other),
             78..95 => self.look_up(key),
             95..99 => self.latching.mode.now.0 += self.random.below(20) as i64,
@@ -152,7 +152,7 @@ impl Trial<'_> {
     }
 
     /// Moves an entry to another name or database, as `RENAME` and `MOVE` do.
-    fn carry_over(&mut self, from: Key<'_>, to: Key<'_>) {
+    fn move_entry(&mut self, from: Key<'_>, to: Key<'_>) {
         let Some(removed) = self.latching.remove(from) else { return };
         let expected = self.model.remove(&(from.db.0, from.bytes.to_vec())).expect("both have it");
         let replaced = self.latching.insert(to, removed).map(|entry| value_of(entry.entry().value()));

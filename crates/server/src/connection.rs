@@ -314,7 +314,7 @@ impl Connection {
     #[must_use]
     pub fn may_time_out(&self) -> bool {
         self.session.blocked.is_none()
-            && !self.session.flags.intersects(SessionFlags::MONITOR | SessionFlags::LISTENING)
+            && !self.session.flags.intersects(SessionFlags::MONITOR | SessionFlags::SUBSCRIBED)
     }
 
     /// Returns the unexecuted rest of the query buffer that was taken out. No input arrives meanwhile.

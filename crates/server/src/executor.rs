@@ -39,7 +39,7 @@ use commands::session::{Session, SessionFlags};
 use keyspace::{Latching, Tries, WantedEvents};
 use os::clock::Ticks;
 use sync::simulation::{self, Gap};
-use wire::request::{Args, Parser, Peer, RequestLimits};
+use wire::request::{Args, Parser, RequestLimits, Sender};
 
 use self::plan::{Place, Refusal};
 use crate::connection::{Connection, Logged, ParkedCommand};
@@ -284,7 +284,11 @@ impl Executor {
     /// The limits for the input of this connection.
     fn limits_of(&self, connection: &Connection) -> RequestLimits {
         RequestLimits {
-            peer: if self.is_unauthenticated(connection) { Peer::Unauthenticated } else { Peer::Client },
+            sender: if self.is_unauthenticated(connection) {
+                Sender::Unauthenticated
+            } else {
+                Sender::Client
+            },
             bulk_size_max: self.settings.config.proto_max_bulk_len,
         }
     }
@@ -482,7 +486,7 @@ impl Executor {
         let failed = run_handler(&mut ctx, &mut connection.out, protocol, self.shared);
         // The commands of a script record what they read. Its own keys may not be latched, if it was refused.
         if ctx.session.tracking.is_some() && !matches!(found.command.access, Access::Script { .. }) {
-            ctx.remember_reads();
+            ctx.record_reads();
         }
         if self.latching.has_ready() {
             self.serve_ready(host);

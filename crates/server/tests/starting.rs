@@ -171,11 +171,11 @@ fn the_mode_field_matches_the_emulated_product() {
 #[test]
 fn unsupported_program_modes_are_refused() {
     let (text, succeeded) = run(&["--sentinel"], "");
-    assert!(!succeeded && text.contains("--sentinel is not offered"), "{text}");
+    assert!(!succeeded && text.contains("--sentinel is not supported"), "{text}");
     let (text, succeeded) = run(&["--logfile", "/no/such/folder/x.log"], "");
     assert!(!succeeded && text.contains("'/no/such/folder/x.log'"), "{text}");
     let (text, succeeded) = run(&["--test-memory", "10"], "");
-    assert!(!succeeded && text.contains("--test-memory is not offered"), "{text}");
+    assert!(!succeeded && text.contains("--test-memory is not supported"), "{text}");
     let (text, _) = run(&["--check-system"], "");
     assert!(text.contains("[open-files]...") && text.contains("[io-uring]..."), "{text}");
     let (text, succeeded) = run(&["--version"], "");
@@ -185,7 +185,7 @@ fn unsupported_program_modes_are_refused() {
     for (name, words) in [
         ("valkey-server", "Valkey server v="),
         ("redis-server", "Redis server v="),
-        ("redis-sentinel", "is not offered"),
+        ("redis-sentinel", "is not supported"),
     ] {
         let path = directory.path(name);
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_broadloom"), &path).unwrap();

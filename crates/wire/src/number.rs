@@ -14,36 +14,36 @@ pub use integer::{
     I64_TEXT_SIZE_MAX, decimal_digit_count, format_i64, format_u64, parse_i64_strict, write_i64, write_u64,
 };
 
-/// Appends a RESP header line: `mark`, a count or length (below 2^63), and the line end.
+/// Appends a RESP header line: `type_byte`, a count or length (below 2^63), and the line end.
 #[inline(always)]
-pub(crate) fn write_header(out: &mut Vec<u8>, mark: u8, number: u64) {
+pub(crate) fn write_header(out: &mut Vec<u8>, type_byte: u8, number: u64) {
     match number {
         // Composed as one word: single-byte stores would delay a later wide load of them (store forwarding).
         0..10 => out.extend_from_slice(
-            &(u32::from_le_bytes([mark, b'0', b'\r', b'\n']) + ((number as u32) << 8)).to_le_bytes(),
+            &(u32::from_le_bytes([type_byte, b'0', b'\r', b'\n']) + ((number as u32) << 8)).to_le_bytes(),
         ),
         10..100 => {
             let (tens, ones) = (number / 10, number % 10);
             let line =
-                u64::from_le_bytes([mark, b'0', b'0', b'\r', b'\n', 0, 0, 0]) + (tens << 8 | ones << 16);
+                u64::from_le_bytes([type_byte, b'0', b'0', b'\r', b'\n', 0, 0, 0]) + (tens << 8 | ones << 16);
             out.extend_from_slice(&line.to_le_bytes()[..5]);
         }
-        _ => integer::write_line(out, mark, number as i64),
+        _ => integer::write_line(out, type_byte, number as i64),
     }
 }
 
 /// The position of the line that [`write_header`] writes, if it ends at `end`.
 #[inline]
-pub(crate) fn header_before(bytes: &[u8], end: usize, mark: u8, number: u64) -> Option<usize> {
+pub(crate) fn header_before(bytes: &[u8], end: usize, type_byte: u8, number: u64) -> Option<usize> {
     match number {
         0..10 => {
             let start = end.checked_sub(4)?;
-            let line = [mark, b'0' + number as u8, b'\r', b'\n'];
+            let line = [type_byte, b'0' + number as u8, b'\r', b'\n'];
             (bytes.get(start..end)? == line).then_some(start)
         }
         10..100 => {
             let start = end.checked_sub(5)?;
-            let line = [mark, b'0' + (number / 10) as u8, b'0' + (number % 10) as u8, b'\r', b'\n'];
+            let line = [type_byte, b'0' + (number / 10) as u8, b'0' + (number % 10) as u8, b'\r', b'\n'];
             (bytes.get(start..end)? == line).then_some(start)
         }
         _ => {
@@ -56,7 +56,7 @@ pub(crate) fn header_before(bytes: &[u8], end: usize, mark: u8, number: u64) -> 
                 rest /= 10;
                 *digit == expected
             });
-            (line[0] == mark && is_number && line.ends_with(b"\r\n")).then_some(start)
+            (line[0] == type_byte && is_number && line.ends_with(b"\r\n")).then_some(start)
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Fast paths for lines of a mark, a number and a line end: counts and lengths.
+//! Fast paths for lines of a type byte, a number and a line end: counts and lengths.
 //!
 //! They read the common forms. Other input, malformed or incomplete, is left to the full checks of the callers.
 
 /// Reads a line with a number of one or two digits, the most common form; otherwise `None`.
 #[inline(always)]
-pub(crate) fn short_number_line(rest: &[u8], mark: u8) -> Option<(u32, &[u8])> {
+pub(crate) fn short_number_line(rest: &[u8], type_byte: u8) -> Option<(u32, &[u8])> {
     let (head, after) = rest.split_first_chunk::<4>()?;
     // As one word, with the first byte the lowest, for a single comparison.
     let word = u32::from_le_bytes(*head);
-    let difference = word ^ u32::from_le_bytes([mark, b'0', b'\r', b'\n']);
+    let difference = word ^ u32::from_le_bytes([type_byte, b'0', b'\r', b'\n']);
     if difference & 0xffff_00ff == 0 && difference <= 9 << 8 {
         return Some((difference >> 8, after));
     }
-    let two_digits = u32::from_le_bytes([mark, 0, 0, b'\r']);
+    let two_digits = u32::from_le_bytes([type_byte, 0, 0, b'\r']);
     let (line_feed, after) = after.split_first()?;
     let [_, first, second, _] = *head;
     let (first, second) = (first.wrapping_sub(b'0'), second.wrapping_sub(b'0'));

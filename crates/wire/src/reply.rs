@@ -43,11 +43,11 @@ impl Mark {
 #[must_use]
 pub struct Deferred {
     at: usize,
-    /// Protocol elements for each counted element: 2 for a map written as an array.
+    /// Protocol elements per counted element: 2 for a map written as an array.
     factor: u64,
 }
 
-/// Bytes reserved for a deferred header: a mark, one digit and the line end.
+/// Bytes reserved for a deferred header: a type byte, one digit and the line end.
 const DEFERRED_SIZE: usize = 4;
 
 impl<'a> ReplyBuffer<'a> {
@@ -135,7 +135,7 @@ impl<'a> ReplyBuffer<'a> {
     /// A bulk string.
     #[inline(always)]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        // Reserves the whole size: otherwise the line end behind a long string would double the buffer.
+        // Reserves the whole size: otherwise the line end after a long string would double the buffer.
         self.out.reserve(bytes.len() + 32);
         number::write_header(self.out, b'$', bytes.len() as u64);
         self.out.extend_from_slice(bytes);
@@ -195,20 +195,20 @@ impl<'a> ReplyBuffer<'a> {
 
     /// The start of a map of `len` pairs.
     pub fn map(&mut self, len: usize) {
-        let (mark, factor) = self.map_header();
-        number::write_header(self.out, mark, len as u64 * factor);
+        let (type_byte, factor) = self.map_header();
+        number::write_header(self.out, type_byte, len as u64 * factor);
     }
 
     /// The start of a set of `len` elements.
     pub fn set(&mut self, len: usize) {
-        let mark = self.mark_of(b'~');
-        number::write_header(self.out, mark, len as u64);
+        let type_byte = self.type_byte_of(b'~');
+        number::write_header(self.out, type_byte, len as u64);
     }
 
     /// The start of a push of `len` elements; in RESP2 an array.
     pub fn push(&mut self, len: usize) {
-        let mark = self.mark_of(b'>');
-        number::write_header(self.out, mark, len as u64);
+        let type_byte = self.type_byte_of(b'>');
+        number::write_header(self.out, type_byte, len as u64);
     }
 
     /// The start of `len` pairs of attributes of the reply that follows. RESP2 has no attributes: then nothing
@@ -275,18 +275,18 @@ impl<'a> ReplyBuffer<'a> {
 
     /// The start of a map whose length is set later by [`Self::set_len`].
     pub fn deferred_map(&mut self) -> Deferred {
-        let (mark, factor) = self.map_header();
-        self.deferred(mark, factor)
+        let (type_byte, factor) = self.map_header();
+        self.deferred(type_byte, factor)
     }
 
     /// The start of a set whose length is set later by [`Self::set_len`].
     pub fn deferred_set(&mut self) -> Deferred {
-        let mark = self.mark_of(b'~');
-        self.deferred(mark, 1)
+        let type_byte = self.type_byte_of(b'~');
+        self.deferred(type_byte, 1)
     }
 
-    /// Sets the length of a deferred aggregate: elements, or pairs of a map. Of nested aggregates the inner one
-    /// comes first.
+    /// Sets the length of a deferred aggregate: elements, or pairs of a map. Nested aggregates are completed
+    /// from the inside out.
     ///
     /// Moves the bytes written since if the length has more than one digit: O(bytes since). Returns the
     /// distance in bytes.
@@ -296,33 +296,33 @@ impl<'a> ReplyBuffer<'a> {
             self.out[deferred.at + 1] = b'0' + count as u8;
             return 0;
         }
-        let behind = deferred.at + DEFERRED_SIZE;
+        let content_at = deferred.at + DEFERRED_SIZE;
         let end = self.out.len();
         let shift = number::decimal_digit_count(count) - 1;
         self.out.resize(end + shift, 0);
-        self.out.copy_within(behind..end, behind + shift);
+        self.out.copy_within(content_at..end, content_at + shift);
         let mut buffer = [0; number::I64_TEXT_SIZE_MAX];
         let digits = number::format_u64(count, &mut buffer);
         self.out[deferred.at + 1..][..digits.len()].copy_from_slice(digits);
-        self.out[behind + shift - 2..behind + shift].copy_from_slice(b"\r\n");
+        self.out[content_at + shift - 2..content_at + shift].copy_from_slice(b"\r\n");
         shift
     }
 
-    fn deferred(&mut self, mark: u8, factor: u64) -> Deferred {
+    fn deferred(&mut self, type_byte: u8, factor: u64) -> Deferred {
         let at = self.out.len();
-        self.out.extend_from_slice(&[mark, b'0', b'\r', b'\n']);
+        self.out.extend_from_slice(&[type_byte, b'0', b'\r', b'\n']);
         Deferred { at, factor }
     }
 
-    /// The mark for an aggregate that RESP2 writes as an array.
-    fn mark_of(&self, resp3_mark: u8) -> u8 {
+    /// The type byte of an aggregate that RESP2 writes as an array.
+    fn type_byte_of(&self, resp3_type_byte: u8) -> u8 {
         match self.protocol {
             Protocol::Resp2 => b'*',
-            Protocol::Resp3 => resp3_mark,
+            Protocol::Resp3 => resp3_type_byte,
         }
     }
 
-    /// The mark of a map, and the number of elements for a pair.
+    /// The type byte of a map, and the number of elements per pair.
     fn map_header(&self) -> (u8, u64) {
         match self.protocol {
             Protocol::Resp2 => (b'*', 2),
@@ -349,8 +349,8 @@ impl<'a> ReplyBuffer<'a> {
     }
 
     /// Writes a line of text, in which quoted input must not break the protocol.
-    fn line(&mut self, mark: u8, text: &[u8]) {
-        self.out.push(mark);
+    fn line(&mut self, type_byte: u8, text: &[u8]) {
+        self.out.push(type_byte);
         if text.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
             let is_text = |byte: &u8| !matches!(byte, b'\r' | b'\n');
             let start = text.iter().position(is_text).unwrap_or(text.len());

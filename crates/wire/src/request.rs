@@ -14,5 +14,5 @@ mod repeat;
 pub use args::{Args, ArgsBuf, Iter, Span};
 pub use batch::{Batch, Series};
 pub use inline::words_of;
-pub use parser::{Parsed, Parser, Peer, RequestLimits};
+pub use parser::{Parsed, Parser, RequestLimits, Sender};
 pub use protocol_error::ProtocolError;

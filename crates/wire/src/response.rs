@@ -19,8 +19,8 @@ pub use tree::Reply;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseError {
     /// A byte that is not the start of a reply.
-    UnknownMark(u8),
-    /// A reply with this mark and an invalid number, boolean or similar.
+    UnknownType(u8),
+    /// A reply of this type with an invalid number, boolean or similar.
     Malformed(u8),
     /// Other bytes instead of `\r\n`.
     InvalidLineEnd,
@@ -31,8 +31,8 @@ pub enum ResponseError {
 impl fmt::Display for ResponseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownMark(mark) => write!(f, "no reply starts with '{}'", mark.escape_ascii()),
-            Self::Malformed(mark) => write!(f, "malformed reply of type '{}'", mark.escape_ascii()),
+            Self::UnknownType(type_byte) => write!(f, "no reply starts with '{}'", type_byte.escape_ascii()),
+            Self::Malformed(type_byte) => write!(f, "malformed reply of type '{}'", type_byte.escape_ascii()),
             Self::InvalidLineEnd => f.write_str("reply without proper line end"),
             Self::NestedTooDeeply => f.write_str("replies nested too deeply"),
         }

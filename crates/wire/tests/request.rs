@@ -1,13 +1,13 @@
 //! Client input, request by request: accepted forms, error texts, and independence from fragmentation.
 
-use wire::request::{Args, Batch, Parser, Peer, ProtocolError, RequestLimits};
+use wire::request::{Args, Batch, Parser, ProtocolError, RequestLimits, Sender};
 
 /// The requests of an input, and the error at its end.
 type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
-const CLIENT: RequestLimits = RequestLimits { peer: Peer::Client, bulk_size_max: 512 * 1024 * 1024 };
-const UNAUTHENTICATED: RequestLimits = RequestLimits { peer: Peer::Unauthenticated, ..CLIENT };
-const PRIMARY: RequestLimits = RequestLimits { peer: Peer::Primary, ..CLIENT };
+const CLIENT: RequestLimits = RequestLimits { sender: Sender::Client, bulk_size_max: 512 * 1024 * 1024 };
+const UNAUTHENTICATED: RequestLimits = RequestLimits { sender: Sender::Unauthenticated, ..CLIENT };
+const PRIMARY: RequestLimits = RequestLimits { sender: Sender::Primary, ..CLIENT };
 
 /// A connection's input side: a buffer, the parser, and the requests so far.
 #[derive(Default)]

@@ -92,9 +92,9 @@ fn replies_are_read() {
 fn malformed_replies_are_refused() {
     use ResponseError as E;
     let cases: &[(&[u8], E)] = &[
-        (b"x\r\n", E::UnknownMark(b'x')),
-        (b"\r\n", E::UnknownMark(b'\r')),
-        (b".\r\n", E::UnknownMark(b'.')),
+        (b"x\r\n", E::UnknownType(b'x')),
+        (b"\r\n", E::UnknownType(b'\r')),
+        (b".\r\n", E::UnknownType(b'.')),
         (b"+a\rb", E::InvalidLineEnd),
         (b"$1\r\nabc", E::InvalidLineEnd),
         (b"$\r\n", E::Malformed(b'$')),
@@ -104,7 +104,7 @@ fn malformed_replies_are_refused() {
         (b"*1\r\n.\r\n", E::Malformed(b'.')),
         (b"%9999999999999999999\r\n", E::Malformed(b'%')),
         (b"|?\r\n", E::Malformed(b'|')),
-        (b"$?\r\n+a\r\n", E::UnknownMark(b'+')),
+        (b"$?\r\n+a\r\n", E::UnknownType(b'+')),
     ];
     for &(input, error) in cases {
         assert_eq!(skip_reply(input), Err(error), "{}", input.escape_ascii());

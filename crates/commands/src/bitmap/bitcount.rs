@@ -4,7 +4,7 @@ use collections::DecimalBuffer;
 use wire::request::Args;
 
 use super::bits;
-use super::range::{PartOf, RANGE};
+use super::range::{RANGE, RequestedRange};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
@@ -29,7 +29,7 @@ pub const COMMAND: Command = Command {
 };
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let part = PartOf::parse(args.tail(2))?;
+    let part = RequestedRange::parse(args.tail(2))?;
     let Some(value) = ctx.find_string(ctx.key(0))? else { return Ok(reply.integer(0)) };
     let mut decimal = DecimalBuffer::new();
     let text = value.text(&mut decimal).ok_or(CommandError::WRONG_TYPE)?;

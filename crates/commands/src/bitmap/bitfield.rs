@@ -91,11 +91,11 @@ const ONLY_GET: CommandError = CommandError::new("ERR BITFIELD_RO only supports 
 /// An operation of the request.
 struct Operation {
     field: Field,
-    what: What,
+    action: FieldAction,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum FieldAction {
     Read,
     Set(i64, Overflow),
     Add(i64, Overflow),
@@ -120,13 +120,14 @@ impl Operation {
             }
             let field = Field::parse(ctx, args.at(at + 1), args.at(at + 2))?;
             if reads {
-                operations.push(Self { field, what: What::Read });
+                operations.push(Self { field, action: FieldAction::Read });
                 at += 3;
                 continue;
             }
             let number = parse_i64_strict(args.at(at + 3)).ok_or(CommandError::NOT_AN_INTEGER)?;
-            let what = if adds { What::Add(number, overflow) } else { What::Set(number, overflow) };
-            operations.push(Self { field, what });
+            let action =
+                if adds { FieldAction::Add(number, overflow) } else { FieldAction::Set(number, overflow) };
+            operations.push(Self { field, action });
             at += 4;
         }
         Ok(operations)
@@ -135,10 +136,10 @@ impl Operation {
     /// Performs the operation. Returns the result, and whether the value changed.
     fn apply(&self, bytes: &mut [u8]) -> (Option<i64>, bool) {
         let before = self.field.read(bytes);
-        let (new, answers_new) = match self.what {
-            What::Read => return (Some(before), false),
-            What::Set(value, overflow) => (self.field.fit(value, overflow), false),
-            What::Add(increment, overflow) => (self.field.fit_sum(before, increment, overflow), true),
+        let (new, answers_new) = match self.action {
+            FieldAction::Read => return (Some(before), false),
+            FieldAction::Set(value, overflow) => (self.field.fit(value, overflow), false),
+            FieldAction::Add(increment, overflow) => (self.field.fit_sum(before, increment, overflow), true),
         };
         let Some(new) = new else { return (None, false) };
         self.field.write(bytes, new);
@@ -148,7 +149,7 @@ impl Operation {
 
 fn bitfield(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let operations = Operation::parse_all(ctx, args.tail(2))?;
-    let written = operations.iter().filter(|operation| operation.what != What::Read);
+    let written = operations.iter().filter(|operation| operation.action != FieldAction::Read);
     match written.map(|operation| operation.field.end_size()).max() {
         None => read(ctx, &operations, reply),
         Some(size_min) => write(ctx, ctx.key(0), size_min, &operations, reply),
@@ -157,7 +158,7 @@ fn bitfield(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Repli
 
 fn bitfield_ro(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let operations = Operation::parse_all(ctx, args.tail(2))?;
-    if operations.iter().any(|operation| operation.what != What::Read) {
+    if operations.iter().any(|operation| operation.action != FieldAction::Read) {
         return Err(ONLY_GET);
     }
     read(ctx, &operations, reply)
@@ -187,7 +188,7 @@ fn write(
         is_longer = has_grown;
         for operation in operations {
             let (answer, is_different) = operation.apply(bytes);
-            let is_write = operation.what != What::Read && answer.is_some();
+            let is_write = operation.action != FieldAction::Read && answer.is_some();
             change_count += u64::from(is_different || has_grown && is_write);
             match answer {
                 Some(answer) => out.integer(answer),
@@ -200,7 +201,7 @@ fn write(
         ctx.changed(EventClass::String, "setbit", key);
         ctx.effects.dirty += change_count - 1;
     } else if is_longer {
-        // A failed operation extends the string, too. That causes no event, as in Valkey, but it is logged.
+        // A failed operation extends the string, too. As in Valkey, this publishes no event, but it is logged.
         ctx.effects.dirty += 1;
         ctx.also_changed(key);
     }

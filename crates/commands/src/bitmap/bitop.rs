@@ -41,7 +41,7 @@ const OPERATIONS: &[Arg] = &[
     Arg::word("one", "ONE").since("8.2.0"),
 ];
 
-/// Bytes of the result computed at a time: they stay in the L1 cache meanwhile.
+/// Bytes of the result computed at a time: small enough to stay in the L1 cache.
 const BLOCK_SIZE: usize = 8 * 1024;
 
 const NOT_OF_ONE: CommandError = CommandError::new("ERR BITOP NOT must be called with a single source key.");
@@ -52,13 +52,13 @@ enum Operation {
     Or,
     Xor,
     Not,
-    /// In the first string and in none of the others.
+    /// Set in the first string and in none of the others.
     Diff,
-    /// In any of the others but not in the first.
+    /// Set in any of the others but not in the first.
     Diff1,
-    /// In the first and in any of the others.
+    /// Set in the first and in any of the others.
     AndOr,
-    /// In exactly one.
+    /// Set in exactly one string.
     One,
 }
 

@@ -5,7 +5,7 @@ use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use super::bits;
-use super::range::{PartOf, RANGE};
+use super::range::{RANGE, RequestedRange};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
@@ -41,7 +41,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         bit @ (0 | 1) => bit == 1,
         _ => return Err(BAD_BIT),
     };
-    let part = PartOf::parse(args.tail(3))?;
+    let part = RequestedRange::parse(args.tail(3))?;
     let Some(value) = ctx.find_string(ctx.key(0))? else {
         return Ok(reply.integer(if bit { NOWHERE } else { 0 }));
     };

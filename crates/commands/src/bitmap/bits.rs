@@ -16,8 +16,8 @@ pub fn count_ones_in(bytes: &[u8], range: Range<usize>) -> u64 {
     }
     let (first, last) = (range.start / 8, (range.end - 1) / 8);
     let before = bytes[first] & !low_bits(8 - range.start % 8);
-    let behind = bytes[last] & low_bits(7 - (range.end - 1) % 8);
-    count_ones(&bytes[first..=last]) - u64::from(before.count_ones()) - u64::from(behind.count_ones())
+    let after = bytes[last] & low_bits(7 - (range.end - 1) % 8);
+    count_ones(&bytes[first..=last]) - u64::from(before.count_ones()) - u64::from(after.count_ones())
 }
 
 /// Returns a byte with the lowest `count` bits set.
@@ -113,7 +113,7 @@ mod tests {
     /// Returns byte strings with little pattern, and some with long runs.
     fn samples() -> Vec<Vec<u8>> {
         let mut state = 0x1234_5678_u32;
-        let mut noise = |len: usize| -> Vec<u8> {
+        let mut random_bytes = |len: usize| -> Vec<u8> {
             let mut next = || {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 (state >> 24) as u8
@@ -121,8 +121,8 @@ mod tests {
             (0..len).map(|_| next()).collect()
         };
         let mut samples: Vec<Vec<u8>> =
-            [0, 1, 7, 8, 9, 63, 64, 65, 130, 200].into_iter().map(&mut noise).collect();
-        samples.push([vec![0; 70], noise(5), vec![0xFF; 40]].concat());
+            [0, 1, 7, 8, 9, 63, 64, 65, 130, 200].into_iter().map(&mut random_bytes).collect();
+        samples.push([vec![0; 70], random_bytes(5), vec![0xFF; 40]].concat());
         samples.push([vec![0xFF; 71], vec![0x7F], vec![0; 9]].concat());
         samples
     }

@@ -32,7 +32,7 @@ pub(super) struct Field {
     pub signed: bool,
 }
 
-/// The handling of a number that does not fit.
+/// The handling of a number that does not fit its field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overflow {
     /// Stores its lowest bits.
@@ -91,14 +91,14 @@ impl Field {
         bits::put_unsigned(bytes, self.offset, self.width, value.cast_unsigned());
     }
 
-    /// Returns the number to store for `SET`; `None`: none. For an unsigned field, a negative number is
+    /// Returns the number to store for `SET`; `None`: the field stays unchanged. For an unsigned field, a negative number is
     /// treated as the unsigned number with the same 64 bits, as in Redis.
     pub fn fit(self, value: i64, overflow: Overflow) -> Option<i64> {
         let value = if self.signed { i128::from(value) } else { i128::from(value.cast_unsigned()) };
         self.fit_wide(value, overflow)
     }
 
-    /// Returns the number to store for `INCRBY`; `None`: none.
+    /// Returns the number to store for `INCRBY`; `None`: the field stays unchanged.
     pub fn fit_sum(self, value: i64, increment: i64, overflow: Overflow) -> Option<i64> {
         self.fit_wide(i128::from(value) + i128::from(increment), overflow)
     }

@@ -11,7 +11,7 @@ use crate::word::Word;
 
 /// A range as given in a request.
 #[derive(Clone, Copy)]
-pub(super) struct PartOf {
+pub(super) struct RequestedRange {
     pub start: i64,
     /// `None`: up to the end.
     pub end: Option<i64>,
@@ -43,7 +43,7 @@ pub(super) const RANGE: Arg = Arg::block(
 )
 .optional();
 
-impl PartOf {
+impl RequestedRange {
     /// Parses `[start [end [BYTE | BIT]]]`; no arguments mean the whole string.
     pub fn parse(args: Args<'_>) -> Result<Self, CommandError> {
         let number = |index: usize| match args.get(index) {

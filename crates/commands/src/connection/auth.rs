@@ -26,7 +26,7 @@ pub const COMMAND: Command = Command::keyless(
         .args(&[Arg::string("username").optional().since("6.0.0"), Arg::string("password")]),
     run,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 const NO_PASSWORD_SET: CommandError = CommandError::new(
     "ERR AUTH <password> called without any password configured for the default user. \
@@ -50,7 +50,7 @@ pub(super) fn authenticate(ctx: &mut Ctx<'_>, name: &[u8], password: &[u8]) -> R
     let users = ctx.host.users();
     let Some(user) = users.authenticate(name, password) else {
         let context = ctx.session.denial_context();
-        let event = DenialEvent { what: None, context, object: ctx.args.name(), user: name };
+        let event = DenialEvent { missing: None, context, object: ctx.args.name(), user: name };
         ctx.host.record_denial(ctx.session, &event);
         return Err(WRONG);
     };

@@ -16,7 +16,7 @@ pub const COMMAND: Command = Command::keyless(
     Doc::new(Group::Connection, "1.0.0", "Returns the given message.").args(&[Arg::string("message")]),
     run,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 fn run(_ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     Ok(reply.bulk(args.at(1)))

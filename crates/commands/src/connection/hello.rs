@@ -43,7 +43,7 @@ pub const COMMAND: Command = Command::keyless(
     .optional()]),
     run,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 const NOT_AN_INTEGER: CommandError =
     CommandError::new("ERR Protocol version is not an integer or out of range");
@@ -95,7 +95,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
 }
 
 fn answer(ctx: &Ctx<'_>, reply: Reply<'_>) -> Replied {
-    let (server, version) = identity::spoken(ctx.config.extended_redis_compatibility);
+    let (server, version) = identity::name_and_version(ctx.config.extended_redis_compatibility);
     let zone = ctx.config.availability_zone.as_bytes();
     let mut out = reply.parts();
     out.set_protocol(ctx.session.protocol);

@@ -27,7 +27,7 @@ pub const COMMAND: Command = Command {
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     match args.len() {
         // In subscribed mode, the reply has the format of a message.
-        1 | 2 if ctx.session.is_listener() && ctx.session.protocol == Protocol::Resp2 => {
+        1 | 2 if ctx.session.in_subscribed_mode() && ctx.session.protocol == Protocol::Resp2 => {
             let mut out = reply.array(2);
             out.bulk(b"pong");
             out.bulk(args.get(1).unwrap_or_default());

@@ -24,7 +24,7 @@ pub const COMMAND: Command = Command::keyless(
     Doc::new(Group::Connection, "1.0.0", "Closes the connection after its pending replies are sent."),
     run,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     ctx.session.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);

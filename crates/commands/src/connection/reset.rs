@@ -26,13 +26,13 @@ pub const COMMAND: Command = Command::keyless(
     Doc::new(Group::Connection, "6.2.0", "Resets the connection to the state of a new one."),
     run,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
-/// Unsubscribes from everything without replies, after writing the messages published before.
-fn end_listening(ctx: &mut Ctx<'_>, out: &mut ReplyBuffer<'_>) {
+/// Unsubscribes from everything without replies. First writes the messages that were published before.
+fn end_subscriptions(ctx: &mut Ctx<'_>, out: &mut ReplyBuffer<'_>) {
     for kind in SUBSCRIPTION_KINDS {
         for name in ctx.session.names_of(kind) {
-            ctx.host.unlisten(ctx.session, kind, &name, out);
+            ctx.host.unsubscribe(ctx.session, kind, &name, out);
         }
     }
 }
@@ -42,7 +42,7 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
         ctx.host.monitor(ctx.session, false);
     }
     let mut reply = reply.parts();
-    end_listening(ctx, &mut reply);
+    end_subscriptions(ctx, &mut reply);
     let redirects = ctx.session.redirects();
     ctx.session.reset(&ctx.host.users());
     if redirects {

@@ -19,7 +19,7 @@ pub const COMMAND: Command = Command::keyless(
         .args(&[Arg::integer("index")]),
     run,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let index = parse_i64_strict(args.at(1)).ok_or(CommandError::NOT_AN_INTEGER)?;

@@ -38,7 +38,7 @@ pub const UNLINK: Command = Command {
         "4.0.0",
         "Deletes keys and frees the memory of large values asynchronously.",
     )
-    .complexity("O(1) for each key; the memory is given back elsewhere.")
+    .complexity("O(1) for each key; a background thread frees the memory of large values.")
     .args(&[Arg::key("key", 0).multiple()]),
     subcommands: &[],
     run: unlink,

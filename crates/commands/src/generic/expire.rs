@@ -85,7 +85,7 @@ fn expire(
     if !before.is_some_and(|before| condition.allow(before, at)) {
         return Ok(reply.flag(false));
     }
-    if ctx.is_over(at) {
+    if ctx.expires_now(at) {
         ctx.delete_as_expired(key);
     } else {
         ctx.data.set_expiry(key, Some(at));

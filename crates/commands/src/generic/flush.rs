@@ -64,7 +64,7 @@ fn flush(
         ctx.host.flushed_all();
     }
     ctx.effects.dirty += cleared.key_count;
-    // Also if the database was empty, as in Redis.
+    // Logged even if the database was empty, as in Redis.
     let arguments: Vec<EffectArg<'_>> = args.iter().map(EffectArg::from).collect();
     ctx.log(&arguments);
     if in_background {

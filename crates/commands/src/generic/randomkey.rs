@@ -27,7 +27,7 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     let mut out = reply.parts();
     let db = ctx.db();
     let mut found = DatabaseWalk::new(ctx.data, db).with_random_entry(|entry| out.bulk(entry.key()));
-    // While expired keys are not deleted, an expired key is better than none.
+    // While expired keys are not deleted, an expired key is returned rather than none.
     if found.is_none() && (ctx.config.import_mode || ctx.host.is_expiry_paused()) {
         let sees_expired = std::mem::replace(&mut ctx.data.mode.sees_expired, true);
         found = DatabaseWalk::new(ctx.data, db).with_random_entry(|entry| out.bulk(entry.key()));

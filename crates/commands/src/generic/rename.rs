@@ -41,7 +41,7 @@ fn rename(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     let (from, to) = (ctx.key(0), ctx.key(1));
     ctx.data.find_for_write(from).ok_or(CommandError::NO_SUCH_KEY)?;
     if from.bytes != to.bytes {
-        carry_over(ctx);
+        move_entry(ctx);
     }
     Ok(reply.ok())
 }
@@ -52,12 +52,12 @@ fn renamenx(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Repl
     if from.bytes == to.bytes || ctx.data.find_for_write(to).is_some() {
         return Ok(reply.flag(false));
     }
-    carry_over(ctx);
+    move_entry(ctx);
     Ok(reply.flag(true))
 }
 
 /// Moves the entry of the first key, which exists, to the second key's name.
-fn carry_over(ctx: &mut Ctx<'_>) {
+fn move_entry(ctx: &mut Ctx<'_>) {
     let (from, to) = (ctx.key(0), ctx.key(1));
     ctx.data.expire_if_due(to);
     let Some(removed) = ctx.data.remove(from) else { return };

@@ -39,7 +39,7 @@ pub const COMMAND: Command = Command {
 /// Maximum number of buckets visited per call, for each requested key.
 const BUCKETS_PER_KEY: usize = 10;
 
-/// Bytes of keys in the replies of most calls.
+/// Expected bytes of keys in a reply: the initial capacity of the buffer.
 const KEYS_SIZE_EXPECTED: usize = 512;
 
 /// The keys found, in reply format.

@@ -58,9 +58,9 @@ impl<'a> ScanOptions<'a> {
             } else if word.eq_token("type") && subject == Subject::Keys {
                 options.kind = Some(parse_kind(operand()?)?);
             } else if word.eq_token("novalues") {
-                options.leave_out_values(subject, Kind::Hash, MISPLACED_NOVALUES)?;
+                options.omit_values(subject, Kind::Hash, MISPLACED_NOVALUES)?;
             } else if word.eq_token("noscores") {
-                options.leave_out_values(subject, Kind::SortedSet, MISPLACED_NOSCORES)?;
+                options.omit_values(subject, Kind::SortedSet, MISPLACED_NOSCORES)?;
             } else {
                 return Err(CommandError::SYNTAX);
             }
@@ -74,7 +74,7 @@ impl<'a> ScanOptions<'a> {
         self.pattern.is_none_or(|pattern| glob::matches(pattern, name))
     }
 
-    fn leave_out_values(
+    fn omit_values(
         &mut self,
         subject: Subject,
         kind: Kind,

@@ -19,7 +19,7 @@ pub const COMMAND: Command = Command {
     keys: &[],
     tips: &[],
     doc: Doc::new(Group::Server, "4.0.0", "Swaps the contents of two databases.")
-        .complexity("O(S) where S is the number of slots, whatever is in them.")
+        .complexity("O(S) where S is the number of slots, regardless of their contents.")
         .args(&[Arg::integer("index1"), Arg::integer("index2")]),
     subcommands: &[],
     run,

@@ -1,6 +1,6 @@
 //! `WAIT` and `WAITAOF`
 //!
-//! There are no replicas yet, so no acknowledgement of one arrives: only the timeout ends a wait for them.
+//! There are no replicas yet: only the timeout ends a wait for their acknowledgements.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -72,8 +72,8 @@ fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
         return Err(NO_AOF);
     }
     let is_durable = ctx.config.appendonly && ctx.host.is_durable(ctx.session.reply_lsn);
-    let is_over = replicas == 0 && i64::from(is_durable) >= local;
-    if is_over || !ctx.may_block() {
+    let is_satisfied = replicas == 0 && i64::from(is_durable) >= local;
+    if is_satisfied || !ctx.may_block() {
         let mut out = reply.array(2);
         out.integer(i64::from(is_durable));
         out.integer(0);

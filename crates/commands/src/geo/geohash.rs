@@ -54,7 +54,7 @@ const WHOLE_WORLD: Area = Area { latitude_min: -90.0, latitude_max: 90.0, ..WORL
 impl Point {
     /// Returns the point of a score: the centre of its cell.
     pub(super) fn of_score(score: f64) -> Self {
-        // A score that is not a geohash is converted as the processor does.
+        // A score that is not a geohash is converted like Redis's cast from `double` to `uint64_t` on x86-64.
         const TOO_LARGE: f64 = 18_446_744_073_709_551_616.0;
         let bits = match score {
             ..0.0 => score as i64 as u64,

@@ -23,7 +23,7 @@ pub const GEOPOS: Command = Command {
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
     doc: Doc::new(Group::Geo, "3.2.0", "Returns the coordinates of members of a geospatial index.")
-        .complexity("O(1) for each place.")
+        .complexity("O(1) for each member.")
         .args(&[Arg::key("key", 0), Arg::string("member").optional().multiple()]),
     subcommands: &[],
     run: run_geopos,
@@ -39,7 +39,7 @@ pub const GEOHASH: Command = Command {
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
     doc: Doc::new(Group::Geo, "3.2.0", "Returns the positions of members as geohash strings.")
-        .complexity("O(1) for each place.")
+        .complexity("O(1) for each member.")
         .args(&[Arg::key("key", 0), Arg::string("member").optional().multiple()]),
     subcommands: &[],
     run: run_geohash,

@@ -22,7 +22,7 @@ const COUNT_WITH_LATER_ANY: Arg = Arg::block(
 )
 .optional();
 
-/// The source, and the destinations of `STORE` and `STOREDIST`, which are not before the argument at `from`.
+/// The source, and the destinations of `STORE` and `STOREDIST`, which are searched from the argument at `from` on.
 const fn stored_keys(from: i32) -> [KeySpec; 3] {
     [
         KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS)),
@@ -55,7 +55,7 @@ pub const GEORADIUS: Command = Command {
         "3.2.0",
         "Returns or stores the members of a geospatial index within a distance of a point.",
     )
-    .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
+    .complexity("O(N+log(M)) for N members in the bounding square of the circle, of M in all.")
     .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
     .args(&[
         Arg::key("key", 0),
@@ -88,7 +88,7 @@ pub const GEORADIUS_RO: Command = Command {
         "3.2.10",
         "Returns the members of a geospatial index within a distance of a point.",
     )
-    .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
+    .complexity("O(N+log(M)) for N members in the bounding square of the circle, of M in all.")
     .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
     .args(&[
         Arg::key("key", 0),
@@ -120,7 +120,7 @@ pub const GEORADIUSBYMEMBER: Command = Command {
         "3.2.0",
         "Returns or stores the members of a geospatial index within a distance of a member.",
     )
-    .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
+    .complexity("O(N+log(M)) for N members in the bounding square of the circle, of M in all.")
     .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
     .args(&[
         Arg::key("key", 0),
@@ -152,7 +152,7 @@ pub const GEORADIUSBYMEMBER_RO: Command = Command {
         "3.2.10",
         "Returns the members of a geospatial index within a distance of a member.",
     )
-    .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
+    .complexity("O(N+log(M)) for N members in the bounding square of the circle, of M in all.")
     .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
     .args(&[
         Arg::key("key", 0),

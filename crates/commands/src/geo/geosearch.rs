@@ -19,7 +19,7 @@ pub const GEOSEARCH: Command = Command {
         "6.2.0",
         "Returns the members of a geospatial index within a circle, box or polygon.",
     )
-    .complexity("O(N+log(M)) for N places in the square around the area, of M in all.")
+    .complexity("O(N+log(M)) for N members in the bounding square of the area, of M in all.")
     .history(&[("7.0.0", "Unit names may be in upper case."), ("9.0.0", "Added `BYPOLYGON`.")])
     .args(&[Arg::key("key", 0), FROM, BY, ORDER, COUNT, WITHCOORD, WITHDIST, WITHHASH]),
     subcommands: &[],
@@ -43,7 +43,7 @@ pub const GEOSEARCHSTORE: Command = Command {
         "6.2.0",
         "Stores the members of a geospatial index within a circle, box or polygon in a key.",
     )
-    .complexity("O(N+log(M)) for N places in the square around the area, of M in all.")
+    .complexity("O(N+log(M)) for N members in the bounding square of the area, of M in all.")
     .history(&[("7.0.0", "Unit names may be in upper case."), ("9.0.0", "Added `BYPOLYGON`.")])
     .args(&[
         Arg::key("destination", 0),

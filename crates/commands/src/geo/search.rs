@@ -144,7 +144,7 @@ fn planned_key<'a>(ctx: &Ctx<'a>, index: usize) -> Option<Key<'a>> {
 }
 
 impl SearchOptions {
-    /// Parses all arguments. `member_point` returns the position of a member, or nothing if there is no set.
+    /// Parses all arguments. `member_point` returns the position of a member, or `None` if there is no set.
     fn parse(
         args: Args<'_>,
         form: Form,

@@ -55,7 +55,7 @@ fn latitude_distance(a: f64, b: f64) -> f64 {
 /// Returns the distance between two points in metres, on a sphere (haversine formula).
 pub(super) fn distance(a: Point, b: Point) -> f64 {
     let east = ((radians(b.longitude) - radians(a.longitude)) / 2.0).sin();
-    // On the same meridian, within nanometres, the formula is simpler.
+    // For points on one meridian, within nanometres, the formula is simpler.
     if east.abs() <= 1e-15 {
         return latitude_distance(a.latitude, b.latitude);
     }
@@ -98,21 +98,21 @@ impl Search {
             cell = Cell::around(self.centre, steps);
         }
         let area = cell.area();
-        let may_leave_out = steps >= 2;
-        let is_of_use = |east: i8, north: i8| {
+        let may_omit = steps >= 2;
+        let is_relevant = |east: i8, north: i8| {
             let beyond = (north < 0 && area.latitude_min < bounds.latitude_min)
                 || (north > 0 && area.latitude_max > bounds.latitude_max)
                 || (east < 0 && area.longitude_min < bounds.longitude_min)
                 || (east > 0 && area.longitude_max > bounds.longitude_max);
-            !(may_leave_out && beyond)
+            !(may_omit && beyond)
         };
         const DIRECTIONS: [(i8, i8); 9] =
             [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
-        let of_use = DIRECTIONS.into_iter().filter(|(east, north)| is_of_use(*east, *north));
+        let relevant = DIRECTIONS.into_iter().filter(|(east, north)| is_relevant(*east, *north));
         // For a huge area neighbours may be the same cell, which is scanned once. Duplicates of the first
         // cell are kept.
         let mut cells: Vec<Cell> = Vec::with_capacity(DIRECTIONS.len());
-        for (east, north) in of_use {
+        for (east, north) in relevant {
             let cell = cell.neighbour(east, north);
             if cells.len() < 2 || cells.last() != Some(&cell) {
                 cells.push(cell);
@@ -153,7 +153,7 @@ impl Search {
         };
         let Point { longitude, latitude } = self.centre;
         let north = degrees(height / EARTH_RADIUS);
-        // The side nearer to a pole spans more degrees.
+        // The side of the box that is nearer to a pole spans more degrees.
         let side = if latitude < 0.0 { latitude - north } else { latitude + north };
         let east = degrees(width / EARTH_RADIUS / radians(side).cos());
         Area {
@@ -165,7 +165,8 @@ impl Search {
     }
 }
 
-/// Estimates the steps of cells of which nine usually cover a distance of `reach` metres.
+/// Estimates the number of steps at which a cell and its eight neighbours usually cover a distance of `reach`
+/// metres.
 fn estimated_steps(reach: f64, latitude: f64) -> u8 {
     if reach == 0.0 {
         return STEP_MAX;

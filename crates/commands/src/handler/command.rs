@@ -69,7 +69,7 @@ impl Command {
 
     /// Adds ACL categories.
     #[must_use]
-    pub const fn categories_too(mut self, categories: Categories) -> Self {
+    pub const fn add_categories(mut self, categories: Categories) -> Self {
         self.categories = self.categories.union(categories);
         self
     }
@@ -140,7 +140,7 @@ pub fn only_subcommands(ctx: &mut Ctx<'_>, _: Args<'_>, _: Reply<'_>) -> Result<
 }
 
 /// Whether a request accesses keys that are not among its arguments.
-pub type Reaches = fn(Args<'_>) -> bool;
+pub type AccessesOtherKeys = fn(Args<'_>) -> bool;
 
 /// The latches that a command needs. The planner acquires them; handlers never do.
 #[derive(Clone, Copy, Debug)]
@@ -160,16 +160,16 @@ pub enum Access {
     WriteAll,
     /// The union of the latches that the commands queued in the session need (`EXEC`).
     Queued,
-    /// What a script needs: the server knows, by what it knows about the script.
+    /// Latches for a script or function. The server determines them from the script's text and earlier runs.
     Script {
-        /// Whether it may only read.
+        /// Whether the script may only read.
         reads_only: bool,
     },
     /// [`Self::ReadAll`] if the request accesses keys that are not among its arguments, else [`Self::Read`].
-    ReadAllIf(Reaches),
+    ReadAllIf(AccessesOtherKeys),
     /// [`Self::WriteAll`] if the request accesses keys that are not among its arguments, else
     /// [`Self::Write`].
-    WriteAllIf(Reaches),
+    WriteAllIf(AccessesOtherKeys),
 }
 
 impl Access {
@@ -177,15 +177,15 @@ impl Access {
     #[must_use]
     pub fn of_request(self, args: Args<'_>) -> Self {
         match self {
-            Self::ReadAllIf(reaches) => {
-                if reaches(args) {
+            Self::ReadAllIf(accesses_other_keys) => {
+                if accesses_other_keys(args) {
                     Self::ReadAll
                 } else {
                     Self::Read
                 }
             }
-            Self::WriteAllIf(reaches) => {
-                if reaches(args) {
+            Self::WriteAllIf(accesses_other_keys) => {
+                if accesses_other_keys(args) {
                     Self::WriteAll
                 } else {
                     Self::Write
@@ -195,7 +195,7 @@ impl Access {
         }
     }
 
-    /// Resolves the access for a request whose user may access no keys but those among the arguments.
+    /// Resolves the access for a request whose user may access only the keys among its arguments.
     #[must_use]
     pub const fn of_own_keys(self) -> Self {
         match self {
@@ -207,7 +207,7 @@ impl Access {
 }
 
 impl PartialEq for Access {
-    /// Whether both are the same variant; the `Reaches` function is not compared.
+    /// Whether both are the same variant; the `AccessesOtherKeys` function is not compared.
     fn eq(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
@@ -261,22 +261,22 @@ bitflags! {
         const MAY_REPLICATE = 1 << 19;
         /// Runs while clients are paused.
         const NO_PAUSE = 1 << 21;
-        /// Takes about a microsecond on any value, though Redis does not flag it as fast: a run of such
+        /// Takes about a microsecond for any value, although Redis does not flag it as fast. A sequence of such
         /// commands is timed as a whole. Not exposed to clients.
         const BRIEF = 1 << 22;
         /// The replies are messages, which `CLIENT REPLY` does not suppress. Not exposed to clients.
         const PUSH_REPLY = 1 << 23;
-        /// Its changes are repeated by the request itself, unless the handler records other effects. Every write has this
-        /// flag or the next one. Not exposed to clients.
+        /// The request itself is logged, unless the handler records other effects: running it again repeats its changes.
+        /// Every write has this flag or the next one. Not exposed to clients.
         const LOG_VERBATIM = 1 << 24;
-        /// Its changes are repeated by other requests, which the handler records ([`Ctx::log`]): the request itself would
-        /// have another result, as it depends on the time or on random numbers, or blocks. Not exposed to clients.
+        /// Other requests are logged, which the handler records ([`Ctx::log`]): the request itself depends on the time
+        /// or on random numbers, or blocks, so running it again could have another result. Not exposed to clients.
         const LOG_INSTEAD = 1 << 25;
         /// Hides the subcommands from introspection; statistics count them under the container.
         const PRIVATE_SUBCOMMANDS = 1 << 30;
         /// Runs in a slot that is being imported, as if `ASKING` preceded it.
         const ASKING = 1 << 26;
-        /// May have no keys; cluster checks do not require any.
+        /// May have no keys; cluster checks require none.
         const NO_MANDATORY_KEYS = 1 << 20;
     }
 

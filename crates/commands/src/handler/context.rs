@@ -64,7 +64,7 @@ pub struct Ctx<'a> {
     pub host: &'a dyn Host,
     /// The command that runs (the subcommand if there is one).
     pub command: &'static Command,
-    /// Its number.
+    /// The number of the command.
     pub id: CommandId,
     /// The keys of the request, in the order of the table's key specs.
     pub planned: &'a [PlannedKey],
@@ -87,7 +87,7 @@ pub struct Effects {
     /// Whether an edit emptied a collection and so removed its key. May be stale from an earlier command; a
     /// stale value costs one extra lookup.
     pub has_emptied: bool,
-    /// Whether the command must apply to all workers before its reply is sent: a pause, or other permissions.
+    /// Whether the command must apply to all workers before its reply is sent: a pause, or a change of permissions.
     pub needs_barrier: bool,
     /// Long strings of the reply, shared instead of copied.
     pub shared_replies: SharedReplyBuffers,
@@ -182,7 +182,7 @@ impl<'a> Ctx<'a> {
         Ok(())
     }
 
-    /// Writes a long string as a part of a reply: shared if it is long enough and sharing is accepted, else
+    /// Writes a long string as a part of a reply. It is shared if it is long enough and sharing is accepted, otherwise
     /// copied.
     #[inline(never)]
     fn write_long(&self, entry: Entry<'_>, bytes: &[u8], out: &mut ReplyBuffer<'_>) {
@@ -235,8 +235,8 @@ impl<'a> Ctx<'a> {
         self.data.alloc_context(key)
     }
 
-    /// Changes a collection in place; `None`: no such key. If it is empty afterwards the key is removed:
-    /// report the change, then call [`Self::deleted_if_gone`].
+    /// Changes a collection in place; `None`: no such key. The key is removed if the collection is empty afterwards,
+    /// so the caller reports the change and then calls [`Self::report_if_emptied`].
     #[inline]
     pub fn edit<T: Collection, R>(
         &mut self,
@@ -261,10 +261,10 @@ impl<'a> Ctx<'a> {
         Ok(edited.result)
     }
 
-    /// Announces `del` if an edit of this command emptied the collection and so removed the key. Call it
-    /// after [`Self::changed`], which has counted the change.
+    /// Publishes the keyspace event `del` if an edit of this command emptied the collection and so removed the key.
+    /// Call it after [`Self::changed`], which counts the change.
     #[inline]
-    pub fn deleted_if_gone(&mut self, key: Key<'_>) {
+    pub fn report_if_emptied(&mut self, key: Key<'_>) {
         if self.effects.has_emptied && self.data.peek(key).is_none() {
             self.announce(EventClass::Generic, "del", key);
         }
@@ -314,8 +314,8 @@ impl<'a> Ctx<'a> {
         self.data.note_change(key);
     }
 
-    /// Returns the size in bytes at which a reply of randomly repeated elements ends. A connection with an
-    /// output limit is closed there anyway, and a count of billions must not exhaust the memory.
+    /// Returns the size in bytes at which a reply of randomly repeated elements ends, so that a count of billions does
+    /// not exhaust the memory. A connection with an output limit would be closed at this size anyway.
     #[must_use]
     pub fn repetition_size_max(&self) -> u64 {
         const UNLIMITED_SIZE_MAX: u64 = 4 << 30;
@@ -338,7 +338,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Whether the write log is on, so that effects that take time to produce are needed.
+    /// Whether the write log is on. If it is off, a handler need not compute the requests to log.
     #[must_use]
     pub fn logs(&self) -> bool {
         self.data.logs()
@@ -365,10 +365,10 @@ impl<'a> Ctx<'a> {
         self.data.announce(class, event, key);
     }
 
-    /// Whether a key with this new expiry must be deleted instead. In import mode the source of the import
-    /// deletes keys.
+    /// Whether a key must be deleted instead of getting this expiry, because it is past. False in import mode, where
+    /// only the source of the import deletes keys.
     #[must_use]
-    pub fn is_over(&self, expiry: i64) -> bool {
+    pub fn expires_now(&self, expiry: i64) -> bool {
         expiry <= self.now().0 && !self.config.import_mode
     }
 
@@ -390,7 +390,7 @@ impl<'a> Ctx<'a> {
         self.session.user.may_read_all_keys(self.id, self.args, self.db(), self.data.db_count())
     }
 
-    /// Whether the command may block. Inside a transaction it replies as if it had timed out.
+    /// Whether the command may block. Inside a transaction it may not: it replies as after a timeout.
     #[must_use]
     pub fn may_block(&self) -> bool {
         !self.session.flags.contains(SessionFlags::IN_EXEC)
@@ -398,19 +398,20 @@ impl<'a> Ctx<'a> {
 
     /// Blocks the connection; the handler returns [`Reply::nothing`](crate::reply::Reply::nothing).
     ///
-    /// With [`BlockReason::Keys`] the session that changes one of the keys runs the whole request again,
-    /// before the change is visible to other sessions, until it no longer blocks. So a handler that finds data under
-    /// its keys must not depend on why it was run. Meanwhile keys whose slots the writer has not latched
-    /// appear not to exist. A key that is only written (the destination of `BLMOVE`) is not named in
-    /// [`KeyWait::keys`](crate::session::KeyWait), and is latched.
+    /// With [`BlockReason::Keys`], the session that changes one of the keys serves the request: it runs the whole
+    /// request again before the change is visible to other sessions. The handler may then block again, and its
+    /// result must not depend on whether it serves. During a serve, keys whose slots the writer has not latched appear
+    /// not to exist. A key that is only written (the destination of `BLMOVE`) is not part of
+    /// [`KeyWait::keys`](crate::session::KeyWait); it is latched for the serve.
     pub fn block(&mut self, timeout: Option<Duration>, reason: BlockReason) {
         self.session.blocked = Some(Blocked { timeout, reason });
     }
 }
 
 impl Effects {
-    /// Records the effects of a request whose handler has run, and ends its unit. `dirty_before` is the number of changes
-    /// before it ran, `db` the database of its session then. Called while the latches are held.
+    /// Records the effects of a request whose handler has run, and ends their unit in the write log. `dirty_before` is
+    /// the number of changes before the run, `db` the session's database at that time. Called while the latches are
+    /// held.
     #[inline]
     pub fn log_request(
         &mut self,
@@ -451,7 +452,7 @@ impl Effects {
     }
 }
 
-/// Returns the collection of this type in an entry.
+/// Returns the collection of type `T` in an entry; an error if the entry has another type.
 #[inline]
 fn of_type<T: Collection>(entry: Option<Entry<'_>>) -> Result<Option<&T>, CommandError> {
     match entry.map(Entry::value) {

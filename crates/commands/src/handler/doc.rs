@@ -1,7 +1,6 @@
 //! The documentation of a [`Command`](crate::command::Command), as `COMMAND DOCS` returns it.
 //!
-//! Everything is `const`: client libraries and command lines use the content for completion and
-//! help.
+//! Everything is `const`. Client libraries and command-line tools use it for completion and help.
 
 /// Documentation of one command or subcommand.
 #[derive(Clone, Copy)]

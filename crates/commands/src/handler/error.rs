@@ -8,7 +8,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError(Cow<'static, [u8]>);
 
-/// Returns the bytes before the first NUL, as Redis sees a C string.
+/// Returns the bytes before the first NUL: Redis treats such arguments as C strings.
 #[must_use]
 pub fn up_to_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
@@ -33,7 +33,7 @@ impl CommandError {
     pub const INDEX_OUT_OF_RANGE: Self = Self::new("ERR index out of range");
     /// The key must exist.
     pub const NO_SUCH_KEY: Self = Self::new("ERR no such key");
-    /// Source and destination are the same.
+    /// Source and destination are one key.
     pub const SAME_OBJECT: Self = Self::new("ERR source and destination objects are the same");
     /// A string would become longer than `proto-max-bulk-len`.
     pub const STRING_TOO_LONG: Self =
@@ -50,7 +50,7 @@ impl CommandError {
     /// The database index is not below the number of databases.
     pub const DB_OUT_OF_RANGE: Self = Self::new("ERR DB index is out of range");
 
-    /// Files are being loaded. `as_redis`: in the words of Redis (`extended-redis-compatibility`), not of Valkey.
+    /// Files are being loaded. `as_redis` selects Redis's text (`extended-redis-compatibility`) instead of Valkey's.
     #[must_use]
     pub const fn loading(as_redis: bool) -> Self {
         if as_redis { Self::LOADING_AS_REDIS } else { Self::LOADING }

@@ -56,7 +56,7 @@ pub(crate) enum ExpiryOption<'a> {
 }
 
 impl<'a> ExpiryOption<'a> {
-    /// Adds an option to the one given before. The same option may be repeated: the last one counts.
+    /// Sets the option. An option may be repeated, the last one counts; two different options are an error.
     pub(crate) fn set(option: &mut Option<Self>, new: Self) -> Result<(), CommandError> {
         let agrees = match (option.replace(new), new) {
             (None, _) | (Some(Self::Keep), Self::Keep) | (Some(Self::Persist), Self::Persist) => true,

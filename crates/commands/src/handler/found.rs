@@ -11,10 +11,10 @@ pub struct CommandId(pub u16);
 pub struct Found {
     /// The line of the table.
     pub command: &'static Command,
-    /// Its number.
+    /// The number of the command.
     pub id: CommandId,
     /// How it is planned.
-    pub shape: PlanKind,
+    pub plan_kind: PlanKind,
 }
 
 /// How much planning a command needs.
@@ -32,11 +32,11 @@ impl PlanKind {
     /// Returns the kind of a command.
     #[must_use]
     pub fn of(command: &Command) -> Self {
-        let brief = command.flags.intersects(Flags::FAST | Flags::BRIEF)
+        let is_brief = command.flags.intersects(Flags::FAST | Flags::BRIEF)
             && !command.flags.intersects(Flags::BLOCKING | Flags::SESSION);
-        let on_keys = matches!(command.access, Access::Read | Access::Write) && !command.keys.is_empty();
+        let latches_keys = matches!(command.access, Access::Read | Access::Write) && !command.keys.is_empty();
         match command.keys {
-            _ if !brief || !on_keys || !command.subcommands.is_empty() => Self::Other,
+            _ if !is_brief || !latches_keys || !command.subcommands.is_empty() => Self::Other,
             [only] if only.is_first_only() => Self::OneKey,
             specs if specs.iter().all(KeySpec::is_by_count) => Self::Keys,
             _ => Self::Other,

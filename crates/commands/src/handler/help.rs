@@ -36,7 +36,7 @@ pub fn answer(container: &Command, reply: Reply<'_>) -> Result<Replied, CommandE
     Ok(out.done())
 }
 
-/// The error for a word that names no subcommand of a container.
+/// Returns the error for a word that names no subcommand of a container.
 #[must_use]
 pub fn unknown_subcommand(container: &str, word: &[u8]) -> CommandError {
     pointing_to_help("ERR unknown subcommand '", container, word)
@@ -85,8 +85,8 @@ fn form_of(arg: &Arg) -> String {
         (None, _) => value.clone(),
     };
     if arg.multiple {
-        let again = if arg.multiple_token { &form } else { &value };
-        form = format!("{form} [{again} ...]");
+        let repeated = if arg.multiple_token { &form } else { &value };
+        form = format!("{form} [{repeated} ...]");
     }
     if arg.optional { format!("[{form}]") } else { form }
 }

@@ -1,4 +1,4 @@
-//! The names and versions by which clients detect the features of the server: those of the servers it replaces.
+//! The server names and versions by which clients detect features: Redis's and Valkey's, and our own version.
 
 /// The compatible version of Redis.
 pub const REDIS_VERSION: &str = "7.2.4";
@@ -9,6 +9,6 @@ pub const BROADLOOM_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Returns the name and version in the replies of `HELLO` and `LOLWUT`.
 #[must_use]
-pub fn spoken(as_redis: bool) -> (&'static str, &'static str) {
+pub fn name_and_version(as_redis: bool) -> (&'static str, &'static str) {
     if as_redis { ("redis", REDIS_VERSION) } else { ("valkey", VALKEY_VERSION) }
 }

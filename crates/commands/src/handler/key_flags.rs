@@ -6,8 +6,8 @@ use crate::command::{Command, KeyFlags, KeySpec};
 use crate::error::up_to_nul;
 use crate::word::Word;
 
-/// Returns how a request accesses the keys of a spec; evaluates the options if it depends on them. The command has its
-/// original name.
+/// Returns how a request accesses the keys of a spec, depending on the options where necessary. `command` must have its
+/// original name, not a renamed one.
 #[must_use]
 pub fn flags_of(command: &Command, spec: &KeySpec, request: Args<'_>) -> KeyFlags {
     let flags = spec.flags.difference(KeyFlags::VARIABLE_FLAGS | KeyFlags::INCOMPLETE);

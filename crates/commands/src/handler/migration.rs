@@ -1,5 +1,4 @@
-//! The `MIGRATE` that a session has begun: what its request has done so far. The request runs once for each step, see
-//! `serialization/migrate.rs`.
+//! The progress of a session's `MIGRATE` request, which runs once for each step: see `serialization/migrate/mod.rs`.
 
 use keyspace::Watching;
 use wire::request::{Args, ArgsBuf};
@@ -24,7 +23,7 @@ impl Migration {
         Self { request: request.iter().collect(), transfer, sent: Vec::new(), watching: None }
     }
 
-    /// Whether it is that of a request. Otherwise it was left by a request that was refused before its end.
+    /// Whether it belongs to this request. If not, an earlier request was refused before its last step and left it.
     #[must_use]
     pub fn is_of(&self, request: Args<'_>) -> bool {
         self.request.args().iter().eq(request.iter())

@@ -1,4 +1,4 @@
-//! A reply that can't be forgotten: a handler returns [`Replied`], which only a consumed [`Reply`] creates.
+//! A reply that a handler cannot omit: it returns [`Replied`], which only a consumed [`Reply`] creates.
 //!
 //! Never writes to a socket: bytes go to the connection's output buffer. On `Err` the dispatcher truncates
 //! the buffer to where the reply began and writes the error instead.

@@ -1,13 +1,13 @@
 //! Long strings that replies share with the keyspace instead of copying them, and chunks split off long
-//! replies. Both are sent from their own buffers: the output buffer does not grow by copying into ever larger
-//! ones, and each part is freed as soon as it is sent.
+//! replies. Both are sent from their own buffers. So a long reply is not copied into ever larger output buffers, and
+//! each part is freed as soon as it is sent.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use wire::reply::{Deferred, ReplyBuffer};
 
-/// Strings up to this size are always copied.
+/// Strings up to this size, in bytes, are always copied.
 pub const COPIED_SIZE_MAX: usize = 1 << 10;
 
 /// Size of a chunk in bytes: as much as a connection passes to the kernel at a time.
@@ -101,8 +101,8 @@ impl SharedReplyBuffers {
     }
 }
 
-/// Splits chunks off one long reply. Output written before its creation is kept: it is never empty, otherwise the
-/// first chunk would be taken for a part of the previous reply.
+/// Splits chunks off one long reply. Output written before its creation is not split off. It must not be empty:
+/// otherwise the first chunk would count as a part of the previous reply.
 pub struct ReplyChunks<'a> {
     shared_replies: &'a SharedReplyBuffers,
     start: usize,

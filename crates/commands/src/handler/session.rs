@@ -73,22 +73,22 @@ pub struct Session {
     pub reply_lsn: Lsn,
     /// Commands queued since `MULTI`.
     pub multi: Option<Box<Queue>>,
-    /// The transaction that it runs, while one of its scripts is paused.
+    /// The running transaction, while one of its scripts is paused.
     pub paused_exec: Option<Box<PausedExec>>,
     /// Watched keys (`WATCH`).
     pub watching: Option<Box<Watching>>,
     /// Subscriptions; `None`: none.
     pub subscriptions: Option<Box<Subscriptions>>,
-    /// Sequence number of the last message to its worker that was delivered to it ahead of order.
+    /// Sequence number of the last message in its worker's mailbox that was delivered to this session early.
     pub delivered_seq: u64,
     /// Client-side caching (`CLIENT TRACKING`); `None`: off.
     pub tracking: Option<Box<Tracking>>,
-    /// Why and until when it is blocked; set by a handler, cleared by the server.
+    /// The reason and timeout of its blocking, set by a handler and cleared by the server.
     pub blocked: Option<Blocked>,
-    /// The progress of its command. A handler that sets it writes no reply: the command runs again in
-    /// the next turn, and continues there. `None`: no command is unfinished.
+    /// The progress of an unfinished command; `None`: there is none. A handler that sets it writes no reply: the
+    /// command continues from there when it runs again in the next turn.
     pub unfinished: Option<u64>,
-    /// The time of its script, in Unix microseconds, once the script has asked for it.
+    /// The time that its script reads, in Unix microseconds. Set by the first reading.
     pub script_micros: Option<i64>,
     /// The `MIGRATE` that it has begun.
     pub migration: Option<Box<Migration>>,
@@ -112,15 +112,15 @@ bitflags! {
         const MONITOR = 1 << 5;
         /// The connection is closed after its replies are sent.
         const CLOSE_AFTER_REPLY = 1 << 6;
-        /// Has subscriptions to channels or patterns: RESP2 then allows few commands.
-        const LISTENING = 1 << 7;
+        /// In subscribed mode, after subscribing to a channel or pattern: RESP2 then allows few commands.
+        const SUBSCRIBED = 1 << 7;
         /// The transaction must fail: a command was rejected while it was queued.
         const DIRTY_EXEC = 1 << 8;
         /// A watched key changed.
         const DIRTY_CAS = 1 << 9;
         /// `CLIENT TRACKING ON`
         const TRACKING = 1 << 10;
-        /// Receives all invalidations (`BCAST`), not only those of keys that it has read.
+        /// Receives all invalidations (`BCAST`), not only for keys that it has read.
         const TRACKING_BCAST = 1 << 12;
         /// Receives no invalidations for its own changes (`NOLOOP`).
         const TRACKING_NOLOOP = 1 << 13;
@@ -136,7 +136,7 @@ bitflags! {
 /// Commands queued by `MULTI`, already planned.
 #[derive(Default)]
 pub struct Queue {
-    /// The positions of the requests' parts.
+    /// For each request, the positions of its arguments and keys.
     requests: Vec<Entry>,
     /// The arguments of all requests, in several buffers, so that a long queue is not copied repeatedly.
     chunks: Vec<ArgsBuf>,
@@ -146,23 +146,23 @@ pub struct Queue {
     size: usize,
     /// The database in which the next request will run, if a queued one selects it.
     db: Option<DbIndex>,
-    /// Whether one of them runs a script.
+    /// Whether any of the requests runs a script.
     runs_scripts: bool,
 }
 
 /// A transaction whose script has paused. It keeps the latches and the effects of all its commands.
 pub struct PausedExec {
-    /// Its commands.
+    /// The commands.
     pub queue: Box<Queue>,
     /// The number of the command that runs the script.
     pub at: usize,
-    /// The start of its reply. It is held back, so that no message is sent in the middle of the reply.
+    /// The first part of the reply, kept so that no message is sent in the middle of the reply.
     pub written: Vec<u8>,
     /// How long the command has run, in nanoseconds.
     pub spent_ns: u64,
-    /// Whether a command of it requires a barrier at its end.
+    /// Whether one of the commands requires a barrier at the end of the transaction.
     pub needs_barrier: bool,
-    /// Whether its connection is gone. Commands that concern only the connection are then left out.
+    /// Whether the connection is closed. Commands that change only the connection are then skipped.
     pub is_orphan: bool,
 }
 
@@ -230,7 +230,7 @@ impl Queue {
         self.requests.len()
     }
 
-    /// Returns the database in which the next request will run; `None`: that of the session.
+    /// Returns the database in which the next request will run; `None`: in the session's database.
     #[must_use]
     pub fn db(&self) -> Option<DbIndex> {
         self.db
@@ -279,7 +279,7 @@ impl Queue {
 /// Why a connection is blocked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
-    /// The maximum duration since it began; `None`: forever. Not a wall clock time, because that clock may be
+    /// The maximum duration of the wait; `None`: no limit. Not a deadline in wall-clock time, because that clock may be
     /// set.
     pub timeout: Option<Duration>,
     /// The reason of the wait.
@@ -287,13 +287,13 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// Whether it waits only for the disk of this server.
+    /// Whether the connection waits only for this server's disk.
     #[must_use]
     pub fn awaits_disk(&self) -> bool {
         matches!(self.reason, BlockReason::Disk { awaits_replicas: false, .. })
     }
 
-    /// Writes the timeout reply; nothing if the request itself is run then.
+    /// Writes the timeout reply. Writes nothing if the timeout makes the request run.
     pub fn write_timeout(&self, reply: &mut ReplyBuffer<'_>) {
         match self.reason {
             BlockReason::Pause
@@ -316,15 +316,15 @@ impl Blocked {
     }
 }
 
-/// What a request that is blocked on keys waits for: see [`Ctx::block`](crate::context::Ctx::block).
+/// The wait of a request for keys: see [`Ctx::block`](crate::context::Ctx::block).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyWait {
     /// Range of the request's keys, in the order of the table's key specs.
     pub keys: Range<usize>,
     /// The condition for running the request again.
     pub needs: Needs,
-    /// Arguments to replace when the request is run again, by ascending index: the `$` of `XREAD` is resolved
-    /// now.
+    /// Arguments to replace when the request is run again, by ascending index: the `$` of `XREAD` is resolved when
+    /// the wait begins.
     pub replaced: Vec<(usize, Vec<u8>)>,
 }
 
@@ -336,7 +336,7 @@ impl KeyWait {
     }
 }
 
-/// What a connection waits for, which also determines its timeout reply.
+/// The condition that a blocked connection waits for. It determines the timeout reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockReason {
     /// Data under a key: the request is then run again. The timeout reply is a null array.
@@ -348,7 +348,7 @@ pub enum BlockReason {
     },
     /// Syncing to disk, here or on replicas (`WAITAOF`): the timeout reply is the number of syncs.
     Disk {
-        /// Whether replicas are awaited, too: there are none.
+        /// Whether the connection also waits for replicas, of which there are none yet.
         awaits_replicas: bool,
         /// Whether the connection's writes are durable here.
         is_durable: bool,
@@ -365,7 +365,7 @@ pub enum BlockReason {
     Save,
     /// The end of a step of a transfer to another server (`MIGRATE`): the request is then run again.
     Transfer {
-        /// Whether it keeps the latches of its keys meanwhile.
+        /// Whether the connection keeps the latches of its keys while it waits.
         keeps_latches: bool,
     },
     /// The turns of the other workers, before a command that reads the state of all connections.
@@ -421,7 +421,7 @@ impl Session {
     pub fn reset(&mut self, users: &Users) {
         self.db = DbIndex(0);
         self.protocol = Protocol::Resp2;
-        // A reply that is being skipped is that of `RESET` itself.
+        // If the current reply is skipped, it is the reply of `RESET` itself.
         self.flags &= SessionFlags::REPLY_SKIP;
         self.name.clear();
         self.is_import_source = false;

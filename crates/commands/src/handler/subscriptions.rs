@@ -1,7 +1,7 @@
-//! The subscriptions of a connection: the names it gave to `SUBSCRIBE` and similar commands.
+//! The subscriptions of a connection: the names given to `SUBSCRIBE` and similar commands.
 //!
-//! Plain data of one connection. The server keeps the subscribers of each name, see
-//! [`Host::listen`](crate::host::Host::listen).
+//! Plain data of one connection. The server keeps the subscribers of each name: see
+//! [`PubSub::subscribe`](crate::host::PubSub::subscribe).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -89,13 +89,13 @@ impl Session {
     }
 
     /// Removes a subscription. Returns whether it existed.
-    pub fn note_deaf(&mut self, kind: SubscriptionKind, name: &[u8]) -> bool {
+    pub fn remove_subscription(&mut self, kind: SubscriptionKind, name: &[u8]) -> bool {
         let Some(subscriptions) = &mut self.subscriptions else { return false };
-        let did = subscriptions.names[kind as usize].remove(name);
+        let existed = subscriptions.names[kind as usize].remove(name);
         if subscriptions.is_empty() {
             self.subscriptions = None;
         }
-        did
+        existed
     }
 
     /// Whether it is subscribed to any channel or pattern.
@@ -109,8 +109,8 @@ impl Session {
 
     /// Whether it is in subscribed mode, where RESP2 allows few commands.
     #[must_use]
-    pub fn is_listener(&self) -> bool {
-        self.flags.contains(SessionFlags::LISTENING)
+    pub fn in_subscribed_mode(&self) -> bool {
+        self.flags.contains(SessionFlags::SUBSCRIBED)
     }
 }
 
@@ -133,11 +133,11 @@ mod tests {
         );
         assert_eq!(session.name_count(SubscriptionKind::Channel), 1);
         assert!(
-            session.note_deaf(SubscriptionKind::Channel, b"news")
-                && !session.note_deaf(SubscriptionKind::Channel, b"news")
+            session.remove_subscription(SubscriptionKind::Channel, b"news")
+                && !session.remove_subscription(SubscriptionKind::Channel, b"news")
         );
         assert_eq!(session.names_of(SubscriptionKind::Pattern), [(*b"n*").into()]);
-        assert!(session.note_deaf(SubscriptionKind::Pattern, b"n*"));
+        assert!(session.remove_subscription(SubscriptionKind::Pattern, b"n*"));
         assert!(session.subscriptions.is_none());
     }
 }

@@ -24,7 +24,7 @@ pub fn parse_millis(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, Comm
     parse(ctx, parse_i64_strict(text).ok_or(NOT_AN_INTEGER)?)
 }
 
-/// The clock is only used to reject timeouts that are out of range: setting the clock changes no timeout.
+/// The clock is used only to reject timeouts that are out of range. Setting the clock changes no running timeout.
 fn parse(ctx: &Ctx<'_>, timeout_ms: i64) -> Result<Option<Duration>, CommandError> {
     match timeout_ms {
         ..0 => Err(NEGATIVE),

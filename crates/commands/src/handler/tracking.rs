@@ -1,6 +1,6 @@
 //! Client-side caching: the tracking state of a connection.
 //!
-//! Plain data of one connection. The keyspace keeps the readers of each key; see [`Ctx::remember_reads`].
+//! Plain data of one connection. The keyspace keeps the readers of each key; see [`Ctx::record_reads`].
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct Tracking {
     /// ID of the connection that receives the invalidations; 0: this one.
     pub redirect: u64,
     /// Which reads are tracked.
-    pub choice: Choice,
+    pub mode: TrackingMode,
     /// Whether `CLIENT CACHING` was called for the next command.
     pub caching: bool,
 }
@@ -22,7 +22,7 @@ pub struct Tracking {
 /// The destination of redirected invalidations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redirection {
-    /// Id of the connection that receives them.
+    /// ID of the connection that receives them.
     pub target: u64,
     /// Prefixes of the keys whose changes are all sent (`BCAST`).
     pub prefixes: Vec<Arc<[u8]>>,
@@ -32,7 +32,7 @@ pub struct Redirection {
 
 /// Which of the keys that a connection reads are tracked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
+pub enum TrackingMode {
     /// All keys.
     #[default]
     All,
@@ -45,12 +45,12 @@ pub enum Choice {
 impl Session {
     /// Whether the keys that the next command reads are tracked.
     #[must_use]
-    pub fn remembers_reads(&self) -> bool {
+    pub fn tracks_reads(&self) -> bool {
         let Some(tracking) = self.tracking.as_ref().filter(|_| !self.broadcasts()) else { return false };
-        match tracking.choice {
-            Choice::All => true,
-            Choice::OptIn => tracking.caching,
-            Choice::OptOut => !tracking.caching,
+        match tracking.mode {
+            TrackingMode::All => true,
+            TrackingMode::OptIn => tracking.caching,
+            TrackingMode::OptOut => !tracking.caching,
         }
     }
 
@@ -68,17 +68,17 @@ impl Session {
 }
 
 impl Ctx<'_> {
-    /// Records the session as a reader of the keys of the command that has just run, if it tracks them. Their
-    /// slots are write-latched, so no change happens in between.
-    pub fn remember_reads(&mut self) {
+    /// Records the session as a reader of the keys of the command that has just run, if it tracks them. The slots of
+    /// the keys are write-latched, so no change happens between the read and the recording.
+    pub fn record_reads(&mut self) {
         let is_read =
             self.command.flags.contains(Flags::READONLY) && !self.command.flags.contains(Flags::PUBSUB);
-        if !is_read || !self.session.remembers_reads() {
+        if !is_read || !self.session.tracks_reads() {
             return;
         }
         for key in self.keys().filter(|key| !self.data.is_hidden(*key)).collect::<Vec<_>>() {
-            // Expired keys are deleted first: else their expiry would invalidate a key that the session has
-            // just found missing.
+            // Expired keys are deleted first. Otherwise their later deletion would invalidate a key that the session
+            // has just read as missing.
             self.data.expire_if_due(key);
             self.data.remember_reader(key, self.session.id);
         }

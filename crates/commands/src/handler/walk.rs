@@ -1,10 +1,11 @@
 //! A walk over the keys of a request that prefetches the memory of the next keys.
 //!
-//! The executor prefetches the first keys of a request before it runs. The other keys of a long request
-//! would miss the caches: here the bucket of each is prefetched some keys ahead of the walk, and its entry after that. The place where the
+//! The executor prefetches the first [`WARM_COUNT`] keys of a request before it runs. The other keys would miss the
+//! caches. Here the bucket of each is prefetched some keys ahead of the walk, and then its entry. The place where the
 //! entry was found is stored in the planned key, for this walk and for a second walk over these keys.
 //!
-//! Touches no data: the latches of the keys are held, but a prefetch needs none. Cost: up to [`WARM_COUNT`] keys one comparison a key.
+//! Touches no data: the latches of the keys are held, but a prefetch needs none. Cost: one comparison per key for the
+//! first [`WARM_COUNT`] keys.
 
 use base::DbIndex;
 use collections::ProbeResult;
@@ -37,7 +38,7 @@ pub struct Walk<'a> {
     ahead: Option<Box<Ahead>>,
 }
 
-/// What was prefetched.
+/// The progress of the prefetches.
 #[derive(Default)]
 struct Ahead {
     window: PrefetchedKeys<WINDOW_SIZE>,
@@ -63,7 +64,7 @@ impl<'a> Ctx<'a> {
         self.walk_from(0)
     }
 
-    /// As [`Self::walk_from`], for a handler that only reads.
+    /// Like [`Self::walk_from`], for a handler that only reads.
     #[inline]
     pub fn keys_for_reading(&self, first: usize) -> impl Iterator<Item = Key<'a>> {
         let (data, mut walk) = (&*self.data, self.walk_from(first));
@@ -82,7 +83,7 @@ impl<'a> Walk<'a> {
     #[inline(always)]
     pub fn next(&mut self, data: &Latched<'_>) -> Option<Key<'a>> {
         if self.at >= self.due {
-            // Passed in parts, so that the walk itself stays in registers.
+            // Fields are passed separately, so that the walk itself stays in registers.
             self.due = prefetch(&mut self.ahead, self.planned, self.db, self.at, data);
         }
         let planned = self.planned.get(self.at)?;
@@ -111,18 +112,18 @@ fn prefetch(
 }
 
 impl Ahead {
-    fn prefetch_buckets(&mut self, data: &Latched<'_>, planned: &[PlannedKey], db: DbIndex, goal: usize) {
-        let goal = goal.min(planned.len());
-        if goal <= self.bucket_count {
+    fn prefetch_buckets(&mut self, data: &Latched<'_>, planned: &[PlannedKey], db: DbIndex, end: usize) {
+        let end = end.min(planned.len());
+        if end <= self.bucket_count {
             return;
         }
-        let hashes = planned[self.bucket_count..goal].iter().map(|key| &key.hash);
+        let hashes = planned[self.bucket_count..end].iter().map(|key| &key.hash);
         self.window.prefetch_buckets(data.prefetcher(db), self.bucket_count as u64, hashes);
-        self.bucket_count = goal;
+        self.bucket_count = end;
     }
 
-    fn prefetch_entries(&mut self, data: &Latched<'_>, planned: &[PlannedKey], goal: usize) {
-        let numbers = self.entry_count..goal.min(self.bucket_count);
+    fn prefetch_entries(&mut self, data: &Latched<'_>, planned: &[PlannedKey], end: usize) {
+        let numbers = self.entry_count..end.min(self.bucket_count);
         if numbers.is_empty() {
             return;
         }
@@ -201,8 +202,12 @@ mod tests {
         let planned = walked(|_, _| ());
         assert_eq!(seen_count(&planned[..WARM_COUNT - BUCKETS_AHEAD]), 0);
         assert!(planned.iter().skip(1).step_by(2).all(|key| key.guess.get() == Guess::NONE));
-        let there_count = (KEY_COUNT - WARM_COUNT) / 2;
-        assert!(seen_count(&planned) > there_count * 9 / 10, "{} of {there_count}", seen_count(&planned));
+        let existing_count = (KEY_COUNT - WARM_COUNT) / 2;
+        assert!(
+            seen_count(&planned) > existing_count * 9 / 10,
+            "{} of {existing_count}",
+            seen_count(&planned)
+        );
     }
 
     #[test]

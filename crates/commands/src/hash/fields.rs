@@ -11,22 +11,22 @@ const BAD_COUNT: CommandError =
 
 /// Returns the fields of a request with `FIELDS` directly after the key. `mismatch` is the error for a wrong
 /// count.
-pub(super) fn behind_key(args: Args<'_>, mismatch: CommandError) -> Result<Args<'_>, CommandError> {
+pub(super) fn after_key(args: Args<'_>, mismatch: CommandError) -> Result<Args<'_>, CommandError> {
     if !args.at(2).eq_token("fields") {
         return Err(CommandError::SYNTAX);
     }
     counted(args, 3, 1).map_err(|error| error.unwrap_or(mismatch))
 }
 
-/// Like [`behind_key`], with the usual error.
-pub(super) fn behind_key_or_error(args: Args<'_>) -> Result<Args<'_>, CommandError> {
-    behind_key(args, BAD_COUNT)
+/// Like [`after_key`], with the usual error.
+pub(super) fn after_key_or_error(args: Args<'_>) -> Result<Args<'_>, CommandError> {
+    after_key(args, BAD_COUNT)
 }
 
 /// Returns the options and the fields of a request with options before `FIELDS`, which is searched from
 /// argument `from` on. Each field takes `step` arguments. `options` parses the arguments from `first` up to
 /// `FIELDS`.
-pub(super) fn behind_options<'a, O>(
+pub(super) fn after_options<'a, O>(
     args: Args<'a>,
     from: usize,
     first: usize,
@@ -40,7 +40,7 @@ pub(super) fn behind_options<'a, O>(
     Ok((options, fields))
 }
 
-/// Returns the arguments after the count at `index`, if the count matches. The error `None` is a mismatch.
+/// Returns the arguments after the count at `index`. The error is `None` if the count does not match their number.
 fn counted(args: Args<'_>, index: usize, step: usize) -> Result<Args<'_>, Option<CommandError>> {
     let count = parse_i64_strict(args.at(index)).ok_or(Some(CommandError::NOT_AN_INTEGER))?;
     let fields = args.tail(index + 1);

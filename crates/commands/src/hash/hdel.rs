@@ -36,7 +36,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     if deleted > 0 {
         ctx.changed(EventClass::Hash, "hdel", key);
         ctx.effects.dirty += deleted as u64 - 1;
-        ctx.deleted_if_gone(key);
+        ctx.report_if_emptied(key);
     }
     Ok(reply.integer(deleted as i64))
 }

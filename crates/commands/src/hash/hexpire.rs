@@ -84,9 +84,9 @@ fn expire(
 ) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
     let parse = |words: Vec<&[u8]>| ExpiryCondition::parse(words.into_iter());
-    let (condition, fields) = fields::behind_options(args, 3, 3, 1, parse)?;
+    let (condition, fields) = fields::after_options(args, 3, 3, 1, parse)?;
     let at = format.parse(args.at(2), 0, ctx)?;
-    let (is_over, due, logs) = (ctx.is_over(at), ctx.data.due(), ctx.logs());
+    let (expires_now, due, logs) = (ctx.expires_now(at), ctx.data.due(), ctx.logs());
     let mut changed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
     let changes = ctx.edit(key, |hash: &mut Hash, alloc| {
@@ -95,7 +95,7 @@ fn expire(
             let result = match hash.find(alloc, field, due) {
                 None => NO_FIELD,
                 Some(found) if !condition.allow(found.expiry, at) => NOT_ALLOWED,
-                Some(_) if is_over => {
+                Some(_) if expires_now => {
                     hash.remove(alloc, field, due);
                     DELETED
                 }
@@ -116,17 +116,17 @@ fn expire(
         None => fields.iter().for_each(|_| out.integer(NO_FIELD)),
         Some(0) => {}
         Some(changes) => {
-            if is_over {
+            if expires_now {
                 ctx.data.counters.expired_fields.add(changes);
             }
-            ctx.changed(EventClass::Hash, if is_over { "hexpired" } else { "hexpire" }, key);
+            ctx.changed(EventClass::Hash, if expires_now { "hexpired" } else { "hexpire" }, key);
             ctx.effects.dirty += changes - 1;
-            if is_over {
+            if expires_now {
                 log_removed(ctx, key, &changed);
             } else {
                 log_fields(ctx, &["HPEXPIREAT".into(), key.bytes.into(), at.into()], &changed);
             }
-            ctx.deleted_if_gone(key);
+            ctx.report_if_emptied(key);
         }
     }
     Ok(out.done())

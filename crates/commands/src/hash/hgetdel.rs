@@ -28,7 +28,7 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let fields = fields::behind_key_or_error(args)?;
+    let fields = fields::after_key_or_error(args)?;
     let (due, logs) = (ctx.data.due(), ctx.logs());
     let mut removed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
@@ -56,7 +56,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             ctx.changed(EventClass::Hash, "hdel", key);
             ctx.effects.dirty += deleted - 1;
             log_removed(ctx, key, &removed);
-            ctx.deleted_if_gone(key);
+            ctx.report_if_emptied(key);
         }
     }
     Ok(out.done())

@@ -33,15 +33,15 @@ const EXPIRATIONS: &[Arg] = &expirations(Arg::word("persist", "PERSIST"));
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
     let parse = |words| FieldExpiryOptions::parse(words, FieldExpiryCommand::Hgetex);
-    let (options, fields) = fields::behind_options(args, 0, 2, 1, parse)?;
+    let (options, fields) = fields::after_options(args, 0, 2, 1, parse)?;
     ctx.data.expire_if_due(key);
-    let is_there = ctx.find::<Hash>(key)?.is_some();
+    let exists = ctx.find::<Hash>(key)?.is_some();
     let expiry = options.expiry(ctx)?;
-    let is_over = matches!(expiry, Some(ExpiryChange::At(at)) if ctx.is_over(at));
+    let expires_now = matches!(expiry, Some(ExpiryChange::At(at)) if ctx.expires_now(at));
     let (due, logs) = (ctx.data.due(), ctx.logs());
     let mut changed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
-    if !is_there {
+    if !exists {
         fields.iter().for_each(|_| out.null());
         return Ok(out.done());
     }
@@ -55,7 +55,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             write_item(&mut out, found.value);
             let was_volatile = found.expiry.is_some();
             let has_changed = match expiry {
-                Some(ExpiryChange::At(_)) if is_over => hash.remove(alloc, field, due),
+                Some(ExpiryChange::At(_)) if expires_now => hash.remove(alloc, field, due),
                 Some(ExpiryChange::At(at)) => hash.set_expiry(alloc, field, Some(at), due),
                 Some(ExpiryChange::Clear) => was_volatile && hash.set_expiry(alloc, field, None, due),
                 Some(ExpiryChange::Keep) | None => false,
@@ -69,24 +69,24 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     })?;
     let changes = changes.unwrap_or(0);
     if changes > 0 {
-        if is_over {
+        if expires_now {
             ctx.data.counters.expired_fields.add(changes);
         }
         let event = match expiry {
-            _ if is_over => "hexpired",
+            _ if expires_now => "hexpired",
             Some(ExpiryChange::At(_)) => "hexpire",
             _ => "hpersist",
         };
         ctx.changed(EventClass::Hash, event, key);
         ctx.effects.dirty += changes - 1;
         match expiry {
-            _ if is_over => log_removed(ctx, key, &changed),
+            _ if expires_now => log_removed(ctx, key, &changed),
             Some(ExpiryChange::At(at)) => {
                 log_fields(ctx, &["HPEXPIREAT".into(), key.bytes.into(), at.into()], &changed);
             }
             _ => log_fields(ctx, &["HPERSIST".into(), key.bytes.into()], &changed),
         }
-        ctx.deleted_if_gone(key);
+        ctx.report_if_emptied(key);
     }
     Ok(out.done())
 }

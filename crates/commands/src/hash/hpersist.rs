@@ -31,7 +31,7 @@ const PERSISTED: i64 = 1;
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let fields = fields::behind_key_or_error(args)?;
+    let fields = fields::after_key_or_error(args)?;
     let (due, logs) = (ctx.data.due(), ctx.logs());
     let mut changed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
@@ -60,7 +60,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         Some(changes) => {
             ctx.changed(EventClass::Hash, "hpersist", key);
             ctx.effects.dirty += changes - 1;
-            // The request itself is not logged: it would also persist fields that are expired and not yet deleted.
+            // The request itself is not logged: replaying it would also persist fields that are expired but not deleted yet.
             log_fields(ctx, &["HPERSIST".into(), key.bytes.into()], &changed);
         }
     }

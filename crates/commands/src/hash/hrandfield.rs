@@ -36,9 +36,9 @@ pub const COMMAND: Command = Command {
     run,
 };
 
-/// Up to 1/`DRAWN_PART` of the hash, fields are drawn one by one; a larger count takes one pass over the
-/// hash.
-const DRAWN_PART: usize = 3;
+/// If fewer than 1 / `DRAW_FACTOR` of the fields are requested, they are drawn one by one. Otherwise one pass over
+/// the hash decides for each field.
+const DRAW_FACTOR: usize = 3;
 
 /// Maximum draws per requested field before the search ends.
 const DRAWS_PER_FIELD: usize = 10;
@@ -134,7 +134,7 @@ fn repeat(hash: &Hash, due: i64, count: usize, size_max: u64, random: &Random, w
 
 /// Chooses `count` distinct fields.
 fn choose(hash: &Hash, due: i64, count: usize, random: &Random, writer: &mut Writer<'_, '_>) {
-    if count < hash.len() / DRAWN_PART && !hash.is_packed() {
+    if count < hash.len() / DRAW_FACTOR && !hash.is_packed() {
         let mut seen = HashSet::with_capacity(count);
         for _ in 0..count.saturating_mul(DRAWS_PER_FIELD) {
             if seen.len() == count {
@@ -156,7 +156,7 @@ fn choose(hash: &Hash, due: i64, count: usize, random: &Random, writer: &mut Wri
             true
         });
     }
-    // Each is chosen with probability wanted / left: all choices are equally likely.
+    // Selection sampling: each field is chosen with probability wanted / left.
     let mut wanted = count.min(left);
     hash.visit(due, |field, value| {
         if random.below(left as u64) < wanted as u64 {

@@ -46,18 +46,18 @@ const FIELDS_AND_VALUES: &[Arg] = &[
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
     let parse = |words| FieldExpiryOptions::parse(words, FieldExpiryCommand::Hsetex);
-    let (options, pairs) = fields::behind_options(args, 0, 2, 2, parse)?;
-    let is_there = ctx.find_for_write::<Hash>(key)?.is_some();
-    if options.key_is_there.is_some_and(|wanted| wanted != is_there) {
+    let (options, pairs) = fields::after_options(args, 0, 2, 2, parse)?;
+    let exists = ctx.find_for_write::<Hash>(key)?.is_some();
+    if options.key_exists.is_some_and(|wanted| wanted != exists) {
         return Ok(reply.flag(false));
     }
     let expiry = options.expiry(ctx)?;
-    if !fields_are_as_wanted(ctx, key, pairs, options)? {
+    if !fields_meet_condition(ctx, key, pairs, options)? {
         return Ok(reply.flag(false));
     }
     match expiry {
-        Some(ExpiryChange::At(at)) if ctx.is_over(at) => {
-            if !is_there {
+        Some(ExpiryChange::At(at)) if ctx.expires_now(at) => {
+            if !exists {
                 ctx.announce(EventClass::New, "new", key);
             }
             delete(ctx, key, pairs)?;
@@ -67,17 +67,17 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(reply.flag(true))
 }
 
-fn fields_are_as_wanted(
+fn fields_meet_condition(
     ctx: &mut Ctx<'_>,
     key: Key<'_>,
     pairs: Args<'_>,
     options: FieldExpiryOptions<'_>,
 ) -> Result<bool, CommandError> {
-    let Some(wanted) = options.fields_are_there else { return Ok(true) };
+    let Some(wanted) = options.fields_exist else { return Ok(true) };
     let (alloc, due) = (ctx.alloc_context(key), ctx.data.due());
     let hash = ctx.find_for_write::<Hash>(key)?;
-    let is_there = |field: &[u8]| hash.is_some_and(|hash| hash.find(alloc, field, due).is_some());
-    Ok(pairs.iter().step_by(2).all(|field| is_there(field) == wanted))
+    let exists = |field: &[u8]| hash.is_some_and(|hash| hash.find(alloc, field, due).is_some());
+    Ok(pairs.iter().step_by(2).all(|field| exists(field) == wanted))
 }
 
 fn set(
@@ -105,7 +105,7 @@ fn set(
     Ok(())
 }
 
-/// Records assignments. `expired`: the fields that were expired before.
+/// Records assignments. `expired`: the fields that were already expired.
 fn log_assignments(
     ctx: &mut Ctx<'_>,
     key: Key<'_>,
@@ -136,7 +136,7 @@ fn log_assignments(
     ctx.log(&args);
 }
 
-/// For an expiry in the past: the result is as if the fields had been set and had expired.
+/// Deletes the fields, for an expiry in the past: as if they had been set and had expired.
 fn delete(ctx: &mut Ctx<'_>, key: Key<'_>, pairs: Args<'_>) -> Result<(), CommandError> {
     let deleted = ctx.edit(key, |hash: &mut Hash, alloc| {
         // Includes fields that expired before, so that they do not reappear.

@@ -73,7 +73,7 @@ fn answer(
     show: impl Fn(i64) -> i64,
 ) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let fields = fields::behind_key(args, CommandError::SYNTAX)?;
+    let fields = fields::after_key(args, CommandError::SYNTAX)?;
     let (alloc, due) = (ctx.alloc_context(key), ctx.data.due());
     let hash = ctx.find::<Hash>(key)?;
     let mut out = reply.array(fields.len());

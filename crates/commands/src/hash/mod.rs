@@ -1,4 +1,4 @@
-//! The hash family.
+//! Hash commands.
 
 use collections::{CollectionLimits, Item};
 use config::Config;
@@ -93,7 +93,7 @@ fn log_set(ctx: &mut Ctx<'_>, key: Key<'_>, field: &[u8], value: &[u8], has_expi
     }
 }
 
-/// Counts and announces expired fields that a command overwrote, as if they had expired just before.
+/// Counts expired fields that a command overwrote, and publishes their expiry, as if they had expired just before.
 fn note_expired(ctx: &mut Ctx<'_>, count: usize, key: Key<'_>) {
     if count > 0 {
         ctx.data.counters.expired_fields.add(count as u64);

@@ -18,9 +18,9 @@ pub(super) enum FieldExpiryCommand {
 #[derive(Clone, Copy, Default)]
 pub(super) struct FieldExpiryOptions<'a> {
     /// `NX` and `XX`: whether the key must exist.
-    pub key_is_there: Option<bool>,
+    pub key_exists: Option<bool>,
     /// `FNX` and `FXX`: whether the fields must exist.
-    pub fields_are_there: Option<bool>,
+    pub fields_exist: Option<bool>,
     expiry: Option<ExpiryOption<'a>>,
 }
 
@@ -45,9 +45,9 @@ impl<'a> FieldExpiryOptions<'a> {
             } else if grammar == FieldExpiryCommand::Hsetex && is("KEEPTTL") {
                 ExpiryOption::set(&mut options.expiry, ExpiryOption::Keep)?;
             } else if grammar == FieldExpiryCommand::Hsetex && (is("NX") || is("XX")) {
-                set_condition(&mut options.key_is_there, is("XX"))?;
+                set_condition(&mut options.key_exists, is("XX"))?;
             } else if grammar == FieldExpiryCommand::Hsetex && (is("FNX") || is("FXX")) {
-                set_condition(&mut options.fields_are_there, is("FXX"))?;
+                set_condition(&mut options.fields_exist, is("FXX"))?;
             } else {
                 return Err(CommandError::SYNTAX);
             }
@@ -61,8 +61,8 @@ impl<'a> FieldExpiryOptions<'a> {
     }
 }
 
-fn set_condition(condition: &mut Option<bool>, is_there: bool) -> Result<(), CommandError> {
-    if condition.replace(is_there).is_some_and(|before| before != is_there) {
+fn set_condition(condition: &mut Option<bool>, exists: bool) -> Result<(), CommandError> {
+    if condition.replace(exists).is_some_and(|before| before != exists) {
         return Err(CommandError::SYNTAX);
     }
     Ok(())

@@ -19,7 +19,7 @@ pub const COMMAND: Command = Command::keyless(
         .internal(),
     run,
 )
-.categories_too(Categories::HYPERLOGLOG);
+.add_categories(Categories::HYPERLOGLOG);
 
 /// Number of elements added.
 const ELEMENT_COUNT: u64 = 1_000_000;

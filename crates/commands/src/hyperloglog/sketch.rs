@@ -36,7 +36,7 @@ pub(super) struct Sketch {
     bytes: Vec<u8>,
 }
 
-/// The union of several: the maximum of each register.
+/// The union of several sketches: the maximum of each register.
 pub(super) struct Union {
     registers: Box<[u8; REGISTER_COUNT]>,
 }
@@ -69,7 +69,7 @@ pub(super) fn find<'c>(ctx: &'c Ctx<'_>, key: Key<'_>) -> Result<Option<&'c [u8]
     bytes_of(entry.value()).map(Some)
 }
 
-/// Adds an element to a dense one in place. Returns whether it changed.
+/// Adds an element to a dense sketch in place. Returns whether it changed.
 pub(super) fn add_dense(bytes: &mut [u8], element: &[u8]) -> bool {
     let (index, value) = pattern_of(element);
     dense::raise(&mut bytes[HEADER_SIZE..], index, value)
@@ -108,7 +108,7 @@ pub(super) fn count(bytes: &[u8]) -> Result<u64, CommandError> {
     Ok(estimate(&histogram))
 }
 
-/// Returns the runs of a sparse one, as `PFDEBUG DECODE` prints them.
+/// Returns the runs of a sparse sketch, as `PFDEBUG DECODE` prints them.
 pub(super) fn decode(bytes: &[u8]) -> Option<String> {
     if bytes[FORM_AT] == DENSE {
         return None;
@@ -121,13 +121,13 @@ pub(super) fn decode(bytes: &[u8]) -> Option<String> {
     Some(sparse::runs(&bytes[HEADER_SIZE..]).map(show).collect::<Vec<_>>().join(" "))
 }
 
-/// Iterates over all registers of a dense one.
+/// Iterates over all registers of a dense sketch.
 pub(super) fn registers(bytes: &[u8]) -> impl Iterator<Item = u8> {
     (0..REGISTER_COUNT).map(|index| dense::read(&bytes[HEADER_SIZE..], index))
 }
 
 impl Sketch {
-    /// Creates an empty one.
+    /// Creates an empty sketch.
     pub(super) fn new() -> Self {
         let mut bytes = [MAGIC, &[SPARSE], &[0; HEADER_SIZE - FORM_AT - 1]].concat();
         bytes.extend(sparse::empty());
@@ -204,10 +204,10 @@ impl Sketch {
         Ok(true)
     }
 
-    /// Copies the registers of a union that includes it, and marks the cached estimate as stale.
+    /// Takes the registers of a union that includes this sketch, and marks the cached estimate as stale.
     pub(super) fn take(&mut self, union: &Union, sparse_size_max: u64) {
         let size_max = runs_size_max(sparse_size_max);
-        // The sketch would become dense in between, and each raise before that would read all runs.
+        // The sketch would become dense during the raises, and each raise before that would read all runs.
         if self.bytes.len() - HEADER_SIZE <= size_max && sparse::size_min(&union.registers[..]) > size_max {
             // Corruption was detected before.
             let _ = self.make_dense();
@@ -239,12 +239,12 @@ fn runs_size_max(sparse_size_max: u64) -> usize {
 }
 
 impl Union {
-    /// Creates the union of none.
+    /// Creates a union without elements.
     pub(super) fn new() -> Self {
         Self { registers: Box::new([0; REGISTER_COUNT]) }
     }
 
-    /// Adds a HyperLogLog.
+    /// Adds the elements of a HyperLogLog.
     pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), CommandError> {
         let registers = &bytes[HEADER_SIZE..];
         if bytes[FORM_AT] == DENSE {
@@ -258,12 +258,12 @@ impl Union {
         }
         let mut rest = &mut self.registers[..];
         for run in sparse::runs(registers) {
-            let (covered, behind) = rest.split_at_mut(run.len);
+            let (covered, after) = rest.split_at_mut(run.len);
             // Most registers are zero.
             if run.value > 0 {
                 covered.iter_mut().for_each(|max| *max = run.value.max(*max));
             }
-            rest = behind;
+            rest = after;
         }
         Ok(())
     }

@@ -6,15 +6,15 @@
 //! 1vvvvvnn            n + 1 registers, up to 4, of v + 1, up to 32
 //! ```
 //! The bytes after a change are identical to those of Redis: one run is split, then adjacent runs with equal
-//! values are joined, within five runs from the one before the change.
+//! values are joined, within five runs, starting at the run before the change.
 
 use super::pattern::REGISTER_COUNT;
 
-/// Maximum value in a run.
+/// Maximum register value in a run.
 const VALUE_MAX: u8 = 32;
-/// Maximum length of a run that is not zero.
+/// Maximum number of registers in a run of a value other than zero.
 const VALUE_LEN_MAX: usize = 4;
-/// Maximum length of a short run of zeros.
+/// Maximum number of registers in a short run of zeros.
 const ZERO_LEN_MAX: usize = 64;
 /// Number of runs examined for joining.
 const JOINED_RUN_COUNT: usize = 5;
@@ -103,7 +103,7 @@ pub(super) fn size_min(registers: &[u8]) -> usize {
 /// Results of raising a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Raised {
-    /// The register was as high before.
+    /// The register already had this value or a higher one.
     No,
     /// The register was lower.
     Yes,
@@ -122,9 +122,9 @@ pub(super) struct Start {
     first: usize,
 }
 
-/// Raises the register at `index`, unless the runs would exceed `size_max` bytes. The search begins at `from`,
-/// which becomes the place from which higher registers are found: two runs before this one, as a change joins
-/// the run before it at most.
+/// Raises the register at `index`, unless the runs would exceed `size_max` bytes. The search begins at `from`. It is
+/// then set to two runs before the changed one, from where later registers are found: a change joins at most the run
+/// before it.
 pub(super) fn raise(
     bytes: &mut Vec<u8>,
     from: &mut Start,

@@ -6,7 +6,7 @@ use config::Config;
 use crate::error::CommandError;
 use crate::word::Word;
 
-/// Returns the limits of the compact list encoding.
+/// Returns the limits of the `listpack` encoding.
 pub(crate) fn limits(config: &Config) -> ListLimits {
     ListLimits::of_directive(i64::from(config.list_max_listpack_size))
 }

@@ -126,7 +126,7 @@ fn move_or_wait(
     Ok(reply.nothing())
 }
 
-/// Moves an element and records the command that does so without blocking.
+/// Moves an element, and logs the non-blocking form of the command.
 fn move_and_log(ctx: &mut Ctx<'_>, from: End, to: End, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let dirty_before = ctx.effects.dirty;
     let replied = move_element(ctx, from, to, reply)?;
@@ -149,8 +149,8 @@ const fn end_name(end: End) -> &'static str {
     }
 }
 
-/// Moves an element between the ends of the first two keys, which may be the same, and replies with it; null
-/// if there is none.
+/// Moves an element between ends of the request's first two keys, which may be equal, and replies with the element,
+/// or with null if the source is empty.
 fn move_element(ctx: &mut Ctx<'_>, from: End, to: End, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (source, destination, limits) = (ctx.key(0), ctx.key(1), limits(ctx.config));
     let Some(list) = ctx.find_for_write::<List>(source)? else { return Ok(reply.null()) };
@@ -178,6 +178,6 @@ fn move_element(ctx: &mut Ctx<'_>, from: End, to: End, reply: Reply<'_>) -> Resu
         list.shrunk(limits);
     })?;
     ctx.changed(EventClass::List, pop_event(from), source);
-    ctx.deleted_if_gone(source);
+    ctx.report_if_emptied(source);
     Ok(reply.bulk(&text))
 }

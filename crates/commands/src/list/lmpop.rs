@@ -27,7 +27,7 @@ pub const LMPOP: Command = Command {
     flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::MOVABLEKEYS),
     categories: Categories::LIST,
     access: Access::Write,
-    keys: &[keys_behind(1, |args, found| push_keys(args, 1, found))],
+    keys: &[keys_after_count(1, |args, found| push_keys(args, 1, found))],
     tips: &[],
     doc: Doc::new(
         Group::List,
@@ -45,7 +45,7 @@ pub const BLMPOP: Command = Command {
     name: "blmpop",
     arity: -5,
     flags: LMPOP.flags.union(Flags::BLOCKING),
-    keys: &[keys_behind(2, |args, found| push_keys(args, 2, found))],
+    keys: &[keys_after_count(2, |args, found| push_keys(args, 2, found))],
     doc: Doc::new(
         Group::List,
         "7.0.0",
@@ -60,7 +60,7 @@ pub const BLMPOP: Command = Command {
 const BAD_NUMKEYS: CommandError = CommandError::new("ERR numkeys should be greater than 0");
 const BAD_COUNT: CommandError = CommandError::new("ERR count should be greater than 0");
 
-const fn keys_behind(count_at: u32, find: fn(Args<'_>, &mut Vec<u32>)) -> KeySpec {
+const fn keys_after_count(count_at: u32, find: fn(Args<'_>, &mut Vec<u32>)) -> KeySpec {
     KeySpec {
         flags: KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE),
         begin: Begin::Index(count_at),

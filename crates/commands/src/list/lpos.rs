@@ -88,19 +88,19 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         Some(0) => u64::MAX,
         Some(count) => count,
     };
-    let mut left_to_skip = rank.unsigned_abs() - 1;
-    let mut left_to_see = if len_max == 0 { u64::MAX } else { len_max };
+    let mut matches_to_skip = rank.unsigned_abs() - 1;
+    let mut comparisons_left = if len_max == 0 { u64::MAX } else { len_max };
     let mut found: Vec<usize> = Vec::new();
     let visit = |index: usize, item: Item<'_>| {
-        left_to_see -= 1;
+        comparisons_left -= 1;
         if item.is(element) {
-            if left_to_skip > 0 {
-                left_to_skip -= 1;
+            if matches_to_skip > 0 {
+                matches_to_skip -= 1;
             } else {
                 found.push(index);
             }
         }
-        left_to_see > 0 && (found.len() as u64) < wanted
+        comparisons_left > 0 && (found.len() as u64) < wanted
     };
     if rank < 0 {
         list.walk_back(list.len() - 1, visit);

@@ -74,11 +74,11 @@ fn rpush(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
 }
 
 fn lpushx(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    push_if_there(ctx, args, End::Left, reply)
+    push_if_exists(ctx, args, End::Left, reply)
 }
 
 fn rpushx(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    push_if_there(ctx, args, End::Right, reply)
+    push_if_exists(ctx, args, End::Right, reply)
 }
 
 fn push(ctx: &mut Ctx<'_>, args: Args<'_>, end: End, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -88,7 +88,7 @@ fn push(ctx: &mut Ctx<'_>, args: Args<'_>, end: End, reply: Reply<'_>) -> Result
     Ok(reply.integer(len as i64))
 }
 
-fn push_if_there(
+fn push_if_exists(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,
     end: End,

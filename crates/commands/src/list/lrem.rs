@@ -50,7 +50,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     if removed > 0 {
         ctx.changed(EventClass::List, "lrem", key);
         ctx.effects.dirty += removed as u64 - 1;
-        ctx.deleted_if_gone(key);
+        ctx.report_if_emptied(key);
     }
     Ok(reply.integer(removed as i64))
 }

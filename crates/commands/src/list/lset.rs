@@ -31,7 +31,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let (key, element, limits) = (ctx.key(0), args.at(3), limits(ctx.config));
     let index = parse_i64_strict(args.at(2));
     let set = ctx.edit(key, |list: &mut List, _| {
-        // Redis and Valkey use the low 32 bits of this index, and of no other: 4294967296 is the first
+        // Redis and Valkey use only the low 32 bits of the index in this command: 4294967296 is the first
         // element.
         let index = i64::from(index.ok_or(CommandError::NOT_AN_INTEGER)? as i32);
         list.expect(1, element.len(), limits);

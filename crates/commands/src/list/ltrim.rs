@@ -31,11 +31,11 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let start = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
     let stop = parse_i64_strict(args.at(3)).ok_or(CommandError::NOT_AN_INTEGER)?;
     let (key, limits) = (ctx.key(0), limits(ctx.config));
-    let mut garbage = [None, None];
+    let mut cut_off = [None, None];
     let removed = ctx.edit(key, |list: &mut List, alloc| {
         let len = list.len();
         let (from, count) = resolve_range(start, stop, len);
-        garbage = [list.cut(from + count, len - from - count), list.cut(0, from)].map(|cut| {
+        cut_off = [list.cut(from + count, len - from - count), list.cut(0, from)].map(|cut| {
             cut.map(|cut| {
                 OwnedEntry::new(alloc.heap, b"", NewValue::Object(Box::new(cut.into_object())), None)
             })
@@ -43,14 +43,14 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         list.shrunk(limits);
         len - count
     })?;
-    garbage.into_iter().flatten().for_each(|garbage| ctx.data.discard(garbage));
+    cut_off.into_iter().flatten().for_each(|cut_off| ctx.data.discard(cut_off));
     match removed {
         None => {}
         Some(0) => ctx.announce(EventClass::List, "ltrim", key),
         Some(removed) => {
             ctx.changed(EventClass::List, "ltrim", key);
             ctx.effects.dirty += removed as u64 - 1;
-            ctx.deleted_if_gone(key);
+            ctx.report_if_emptied(key);
         }
     }
     Ok(reply.ok())

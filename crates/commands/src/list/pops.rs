@@ -17,7 +17,7 @@ pub(super) fn write_item(item: Item<'_>, out: &mut ReplyBuffer<'_>) {
     }
 }
 
-/// Writes `count` elements from an end and removes them. The list must have as many.
+/// Writes `count` elements from an end and removes them. The list must have at least `count` elements.
 pub(super) fn pop_into(list: &mut List, end: End, count: usize, out: &mut ReplyBuffer<'_>) {
     let mut left = count;
     let mut write = |_: usize, item: Item<'_>| {
@@ -63,10 +63,10 @@ pub(super) const fn push_event(end: End) -> &'static str {
 pub(super) fn report_popped(ctx: &mut Ctx<'_>, end: End, count: usize, key: Key<'_>) {
     ctx.changed(EventClass::List, pop_event(end), key);
     ctx.effects.dirty += count as u64 - 1;
-    ctx.deleted_if_gone(key);
+    ctx.report_if_emptied(key);
 }
 
-/// Pops one element from an end and writes it as a bulk string, after the output of `before`. Returns `false`
+/// Writes the output of `before`, then pops one element from an end and writes it as a bulk string. Returns `false`
 /// and writes nothing if there is no such key.
 pub(super) fn pop_one(
     ctx: &mut Ctx<'_>,

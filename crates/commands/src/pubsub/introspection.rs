@@ -104,7 +104,7 @@ fn counts(
     let mut out = reply.array((args.len() - 2) * 2);
     for name in args.tail(2) {
         out.bulk(name);
-        out.integer(ctx.host.listener_count(kind, name) as i64);
+        out.integer(ctx.host.subscriber_count(kind, name) as i64);
     }
     Ok(out.done())
 }

@@ -1,7 +1,7 @@
 //! Publish and subscribe: messages to the subscribers of channels. A channel exists as long as it has
 //! subscribers.
 //!
-//! | file | has |
+//! | file | holds |
 //! |---|---|
 //! | `subscribe.rs` | subscribing and unsubscribing |
 //! | `publish.rs` | `PUBLISH`, `SPUBLISH` |

@@ -145,14 +145,14 @@ fn subscribe(
     let mut out = reply.parts();
     for name in args.tail(1) {
         if !ctx.session.is_subscribed_to(kind, name) {
-            ctx.host.listen(ctx.session, kind, name);
+            ctx.host.subscribe(ctx.session, kind, name);
         }
         out.push(3);
         out.bulk(kind.subscribed_word());
         out.bulk(name);
         out.integer(kind.subscription_count(ctx.session));
     }
-    ctx.session.flags.insert(SessionFlags::LISTENING);
+    ctx.session.flags.insert(SessionFlags::SUBSCRIBED);
     Ok(out.done())
 }
 
@@ -177,7 +177,7 @@ fn unsubscribe(
         }
     }
     if !ctx.session.is_subscribed() {
-        ctx.session.flags.remove(SessionFlags::LISTENING);
+        ctx.session.flags.remove(SessionFlags::SUBSCRIBED);
     }
     Ok(out.done())
 }
@@ -185,7 +185,7 @@ fn unsubscribe(
 /// Unsubscribes from one name, if subscribed, and writes the reply in any case.
 fn end_one(ctx: &mut Ctx<'_>, kind: SubscriptionKind, name: Option<&[u8]>, out: &mut ReplyBuffer<'_>) {
     if let Some(name) = name.filter(|name| ctx.session.is_subscribed_to(kind, name)) {
-        ctx.host.unlisten(ctx.session, kind, name, out);
+        ctx.host.unsubscribe(ctx.session, kind, name, out);
     }
     out.push(3);
     out.bulk(kind.unsubscribed_word());

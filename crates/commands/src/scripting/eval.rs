@@ -16,10 +16,10 @@ const FLAGS: Flags = Flags::NOSCRIPT
     .union(Flags::NO_MANDATORY_KEYS)
     .union(Flags::MOVABLEKEYS);
 
-/// The flags of commands that run what may write.
+/// The flags of commands that run scripts or functions that may write.
 pub(super) const WRITING: Flags = FLAGS.union(Flags::MAY_REPLICATE);
 
-/// The flags of commands that run what only reads.
+/// The flags of commands that run scripts or functions that only read.
 pub(super) const READING: Flags = FLAGS.union(Flags::READONLY);
 
 const ANY_USE: &str = "What a script does with its keys is not known, so the strongest access is assumed.";
@@ -127,7 +127,7 @@ fn key_count(args: Args<'_>) -> Result<usize, CommandError> {
     }
 }
 
-/// The error of a call of a function with a wrong number of keys.
+/// The error for calling a function with an invalid number of keys.
 fn function_error(ctx: &Ctx<'_>, name: &[u8], error: CommandError) -> CommandError {
     let libraries = ctx.host.libraries();
     let mut functions = libraries.iter().flat_map(|library| &library.functions);

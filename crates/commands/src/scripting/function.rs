@@ -1,6 +1,6 @@
 //! `FUNCTION`: the libraries of functions.
 //!
-//! Changes run under all latches, so that a snapshot and the write log have them in their place.
+//! Changes hold all latches, so that each has a definite place in the write log and relative to a snapshot.
 
 use wire::request::Args;
 
@@ -44,7 +44,7 @@ pub const COMMAND: Command = Command::container(
                 Ok(reply.bulk(&rdb::write_libraries(libraries.iter().map(|library| &library.code[..]))))
             },
         )
-        .categories_too(Categories::SCRIPTING),
+        .add_categories(Categories::SCRIPTING),
         writer(
             "flush",
             -2,
@@ -59,7 +59,7 @@ pub const COMMAND: Command = Command::container(
             flush,
         ),
         help::command(Group::Scripting, "7.0.0", |_, _, reply| help::answer(&COMMAND, reply))
-            .categories_too(Categories::SCRIPTING),
+            .add_categories(Categories::SCRIPTING),
         Command::keyless(
             "kill",
             2,
@@ -70,7 +70,7 @@ pub const COMMAND: Command = Command::container(
                 Ok(reply.ok())
             },
         )
-        .categories_too(Categories::SCRIPTING)
+        .add_categories(Categories::SCRIPTING)
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
         Command::keyless(
             "list",
@@ -84,7 +84,7 @@ pub const COMMAND: Command = Command::container(
                 ]),
             list,
         )
-        .categories_too(Categories::SCRIPTING)
+        .add_categories(Categories::SCRIPTING)
         .tips(&["nondeterministic_output_order"]),
         writer(
             "load",
@@ -122,7 +122,7 @@ pub const COMMAND: Command = Command::container(
             Doc::new(Group::Scripting, "7.0.0", "Describes the running function, and the engine."),
             stats,
         )
-        .categories_too(Categories::SCRIPTING)
+        .add_categories(Categories::SCRIPTING)
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"]),
     ],
 );
@@ -135,7 +135,7 @@ const fn writer(
     run: fn(&mut Ctx<'_>, Args<'_>, Reply<'_>) -> Result<Replied, CommandError>,
 ) -> Command {
     Command::keyless(name, arity, flags, doc, run)
-        .categories_too(Categories::SCRIPTING)
+        .add_categories(Categories::SCRIPTING)
         .access(Access::WriteAll)
         .tips(WRITE_TIPS)
 }

@@ -1,6 +1,6 @@
 //! Scripts and functions: `EVAL`, `EVALSHA`, `SCRIPT`, `FCALL`, `FUNCTION`.
 //!
-//! The interpreter is the server's ([`crate::host::Scripting`]); these files hold the grammar and the replies. Start
+//! The host runs the interpreter ([`crate::host::Scripting`]); these files parse requests and write replies. Start
 //! reading at `eval.rs`.
 
 pub mod eval;

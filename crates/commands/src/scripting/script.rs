@@ -1,4 +1,4 @@
-//! `SCRIPT`: the cache of scripts, and the script that runs.
+//! `SCRIPT`: the cache of scripts, and ending a running script.
 
 use wire::request::Args;
 
@@ -36,17 +36,21 @@ pub const COMMAND: Command = Command::container(
                 ]),
             debug,
         )
-        .categories_too(Categories::SCRIPTING),
+        .add_categories(Categories::SCRIPTING),
         Command::keyless(
             "exists",
             -3,
             FLAGS,
-            Doc::new(Group::Scripting, "2.6.0", "Tells which scripts are in the cache.")
-                .complexity("O(N) where N is the number of scripts")
-                .args(&[Arg::string("sha1").multiple()]),
+            Doc::new(
+                Group::Scripting,
+                "2.6.0",
+                "Returns, for each digest, whether the cache has the script.",
+            )
+            .complexity("O(N) where N is the number of scripts")
+            .args(&[Arg::string("sha1").multiple()]),
             exists,
         )
-        .categories_too(Categories::SCRIPTING)
+        .add_categories(Categories::SCRIPTING)
         .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"]),
         Command::keyless(
             "flush",
@@ -63,10 +67,10 @@ pub const COMMAND: Command = Command::container(
                 .optional()]),
             flush,
         )
-        .categories_too(Categories::SCRIPTING)
+        .add_categories(Categories::SCRIPTING)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
         help::command(Group::Scripting, "5.0.0", |_, _, reply| help::answer(&COMMAND, reply))
-            .categories_too(Categories::SCRIPTING),
+            .add_categories(Categories::SCRIPTING),
         Command::keyless(
             "kill",
             2,
@@ -78,7 +82,7 @@ pub const COMMAND: Command = Command::container(
                 Ok(reply.ok())
             },
         )
-        .categories_too(Categories::SCRIPTING)
+        .add_categories(Categories::SCRIPTING)
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
         Command::keyless(
             "load",
@@ -89,7 +93,7 @@ pub const COMMAND: Command = Command::container(
                 .args(&[Arg::string("script")]),
             |ctx, args, reply| Ok(reply.bulk(&ctx.host.load_script(args.at(2))?)),
         )
-        .categories_too(Categories::SCRIPTING)
+        .add_categories(Categories::SCRIPTING)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
         Command::keyless(
             "show",
@@ -103,7 +107,7 @@ pub const COMMAND: Command = Command::container(
                 Ok(reply.bulk(&body))
             },
         )
-        .categories_too(Categories::SCRIPTING),
+        .add_categories(Categories::SCRIPTING),
     ],
 );
 

@@ -79,7 +79,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let now = if options.is_absolute { 0 } else { ctx.now().0 };
     // As in Redis, a sum beyond the largest time is a time in the past.
     let expiry = Some(ttl.wrapping_add(now)).filter(|_| ttl > 0);
-    if expiry.is_some_and(|at| ctx.is_over(at)) {
+    if expiry.is_some_and(|at| ctx.expires_now(at)) {
         if options.replace && ctx.data.find_for_write(key).is_some() {
             ctx.remove(key);
             ctx.changed(EventClass::Generic, "del", key);
@@ -100,10 +100,10 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(reply.ok())
 }
 
-/// Opens a payload and builds its value in the heap of the key's slot.
+/// Verifies a payload and builds its value in the heap of the key's slot.
 fn decode<'a>(ctx: &Ctx<'_>, key: Key<'_>, payload: &'a [u8]) -> Result<Value<'a>, CommandError> {
     let checks_version = ctx.config.rdb_version_check == RdbVersionCheck::Strict;
-    let checks = PayloadChecks { checksum: ctx.host.checks_checksums(), version: checks_version };
+    let checks = PayloadChecks { checksum: ctx.host.validates_checksums(), version: checks_version };
     let payload = Payload::open(payload, checks).map_err(|error| match error {
         PayloadError::VersionOrChecksum => WRONG_PAYLOAD,
         PayloadError::NoType => BAD_DATA,

@@ -35,7 +35,7 @@ pub const ASKING: Command = Command::keyless(
     Doc::new(Group::Cluster, "3.0.0", "Signals that the next command follows an -ASK redirection."),
     refuse,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// `READONLY`. Without a cluster every key is readable anyway; accepted for clients that always send it.
 pub const READONLY: Command = mode("readonly", "Enables read-only queries on a replica of the cluster.");
@@ -46,7 +46,7 @@ pub const READWRITE: Command = mode("readwrite", "Disables the read-only queries
 const fn mode(name: &'static str, summary: &'static str) -> Command {
     let flags = Flags::LOADING.union(Flags::STALE).union(Flags::FAST);
     Command::keyless(name, 1, flags, Doc::new(Group::Cluster, "3.0.0", summary), |_, _, reply| Ok(reply.ok()))
-        .categories_too(Categories::CONNECTION)
+        .add_categories(Categories::CONNECTION)
 }
 
 const UNORDERED: &[&str] = &["nondeterministic_output"];

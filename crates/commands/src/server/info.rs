@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command::keyless(
         .args(&[Arg::string("section").optional().multiple()]),
     run,
 )
-.categories_too(Categories::DANGEROUS)
+.add_categories(Categories::DANGEROUS)
 .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"]);
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {

@@ -161,7 +161,7 @@ fn graph(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     Ok(reply.verbatim(b"txt", draw(&event, now).as_bytes()))
 }
 
-/// Draws one column for each sample, above its age, which is written downwards.
+/// Draws one column for each sample. Below it is the age of the sample, written downwards.
 fn draw(event: &LatencyEvent, now_seconds: i64) -> String {
     let skipped = event.samples.len().saturating_sub(GRAPH_WIDTH);
     let samples = &event.samples[skipped..];
@@ -219,7 +219,7 @@ fn report(events: &[LatencyEvent], threshold_ms: u64) -> String {
     for (index, event) in events.iter().enumerate() {
         let mean = event.sum_ms / event.count.max(1);
         text.push_str(&format!(
-            "{}. {}: {} times, {mean} ms on average, {} ms at worst.\n",
+            "{}. {}: {} times, {mean} ms on average, {} ms at most.\n",
             index + 1,
             event.name,
             event.count,
@@ -233,7 +233,7 @@ fn report(events: &[LatencyEvent], threshold_ms: u64) -> String {
                 "- command: SLOWLOG GET lists the slow commands; many keys or large values are the usual cause.\n"
             }
             "fast-command" => {
-                "- fast-command: cheap commands were slow, so the machine is: check for swapping, CPU quotas, noisy neighbours.\n"
+                "- fast-command: cheap commands were slow, so the cause is the machine: check for swapping, CPU quotas and other load.\n"
             }
             "expire-cycle" => {
                 "- expire-cycle: many keys expire at the same time; spread their TTLs, or lower active-expire-effort.\n"
@@ -276,6 +276,6 @@ mod tests {
         assert!(report(&[], 0).contains("off"));
         assert!(report(&[], 100).contains("no latency above"));
         let text = report(&[event(&[(1, 100), (2, 300)])], 100);
-        assert!(text.contains("command: 2 times, 200 ms on average, 900 ms at worst"), "{text}");
+        assert!(text.contains("command: 2 times, 200 ms on average, 900 ms at most"), "{text}");
     }
 }

@@ -40,7 +40,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let width = size(0, WIDTH_DEFAULT, WIDTH_MAX)?;
     let height = size(1, HEIGHT_DEFAULT, HEIGHT_MAX)?;
     let mut text = weave(width, height, || ctx.data.random().next_u64());
-    let (server, version) = identity::spoken(ctx.config.extended_redis_compatibility);
+    let (server, version) = identity::name_and_version(ctx.config.extended_redis_compatibility);
     let server = if server == "redis" { "Redis" } else { "Valkey" };
     text.push_str(&format!(
         "\nBroadloom {}, compatible with {server} ver. {version}\n",

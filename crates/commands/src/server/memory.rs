@@ -78,11 +78,11 @@ pub const COMMAND: Command = Command::container(
 const DEPENDS: &str = "Depends on how much memory is allocated, could be slow";
 const SPECIAL: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
-/// Bytes of used memory below which fragmentation figures are meaningless.
+/// Used bytes below which ratios are meaningless.
 const LITTLE_MEMORY: usize = 5 << 20;
-/// Ratio of resident to used bytes above which there is a remark.
+/// Ratio of resident to used bytes above which `MEMORY DOCTOR` makes a remark.
 const RESIDENT_RATIO_MAX: f64 = 1.4;
-/// Ratio of peak to current use above which there is a remark.
+/// Ratio of peak to current use above which `MEMORY DOCTOR` makes a remark.
 const PEAK_RATIO_MAX: f64 = 1.5;
 
 fn usage(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {

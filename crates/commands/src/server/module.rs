@@ -47,7 +47,7 @@ const fn changing(
     Command::keyless(name, arity, flags, Doc::new(Group::Server, since, summary).args(args), refuse)
 }
 
-/// The error for a file that is not a module, because no module can be loaded.
+/// Replies with the error for a file that is not a module: no module can be loaded.
 fn refuse(ctx: &mut Ctx<'_>, _: Args<'_>, _: Reply<'_>) -> Result<Replied, CommandError> {
     let is_local = ctx.session.from_local || ctx.session.by_unix_socket;
     if !ctx.config.enable_module_command.allows(is_local) {

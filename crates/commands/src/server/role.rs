@@ -16,7 +16,7 @@ pub const COMMAND: Command = Command::keyless(
     Doc::new(Group::Server, "2.8.12", "Returns the replication role of the server."),
     run,
 )
-.categories_too(Categories::ADMIN.union(Categories::DANGEROUS));
+.add_categories(Categories::ADMIN.union(Categories::DANGEROUS));
 
 /// Always a primary without replicas: there is no replication yet.
 fn run(_: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {

@@ -23,7 +23,7 @@ pub const LASTSAVE: Command = Command::keyless(
     ),
     |ctx, _, reply| Ok(reply.integer(ctx.host.last_save())),
 )
-.categories_too(Categories::ADMIN.union(Categories::DANGEROUS))
+.add_categories(Categories::ADMIN.union(Categories::DANGEROUS))
 .tips(&["nondeterministic_output"]);
 
 /// `SAVE`

@@ -25,7 +25,7 @@ pub const COMMAND: Command = Command::keyless(
 
 fn run(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let micros = match ctx.session.flags.contains(SessionFlags::IN_SCRIPT) {
-        // Time does not pass while a script runs.
+        // A script reads one constant time.
         true => *ctx.session.script_micros.get_or_insert_with(|| ctx.host.unix_micros()),
         false => ctx.host.unix_micros(),
     };

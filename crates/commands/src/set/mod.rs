@@ -20,7 +20,7 @@ pub mod sunion;
 use collections::SetLimits;
 use config::Config;
 
-/// Returns the limits of the compact set encodings.
+/// Returns the limits of the `intset` and `listpack` encodings.
 pub(crate) fn limits(config: &Config) -> SetLimits {
     let len = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     SetLimits {

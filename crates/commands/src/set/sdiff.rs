@@ -72,7 +72,7 @@ fn sdiffstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Re
     let mut difference = Set::new();
     match sets.split_first() {
         // The encoding of the result depends on all members that it temporarily contained.
-        Some((Some(first), others)) if pays_to_remove(first, others) => {
+        Some((Some(first), others)) if removal_is_cheaper(first, others) => {
             for member in first.iter() {
                 difference.add_item(alloc, member, limits);
             }
@@ -95,7 +95,7 @@ fn subtract(alloc: AllocContext<'_>, sets: &[Option<&Set>], mut visit: impl FnMu
     if others.iter().any(|set| std::ptr::eq(*set, *first)) {
         return;
     }
-    if pays_to_remove(first, all_others) {
+    if removal_is_cheaper(first, all_others) {
         let mut rest = first.to_copy(alloc.heap);
         let mut buffer = DecimalBuffer::new();
         for member in others.iter().flat_map(|set| set.iter()) {
@@ -115,10 +115,10 @@ fn subtract(alloc: AllocContext<'_>, sets: &[Option<&Set>], mut visit: impl FnMu
     }
 }
 
-/// Whether to remove the members of the others from a copy of the first set, which is faster if the others
-/// are many and small. Else each member of the first set is looked up in the others, which is about half the
-/// work for each.
-fn pays_to_remove(first: &Set, others: &[Option<&Set>]) -> bool {
+/// Whether to remove the members of the others from a copy of the first set. This is faster if the others are many
+/// and small. Otherwise each member of the first set is looked up in the others; a lookup costs about half a
+/// removal.
+fn removal_is_cheaper(first: &Set, others: &[Option<&Set>]) -> bool {
     let others = || others.iter().copied().flatten();
     let lookup_count = first.len().saturating_mul(others().count() + 1) / 2;
     let removed_count = first.len() + others().map(Set::len).sum::<usize>();

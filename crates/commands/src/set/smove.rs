@@ -44,7 +44,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     }
     ctx.edit(source, |set: &mut Set, alloc| set.remove(alloc, member))?;
     ctx.changed(EventClass::Set, "srem", source);
-    ctx.deleted_if_gone(source);
+    ctx.report_if_emptied(source);
     let is_new = ctx.edit_or_new(destination, |set: &mut Set, alloc| {
         if set.is_empty() {
             *set = Set::suiting(member, 1, limits);

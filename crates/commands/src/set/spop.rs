@@ -31,8 +31,8 @@ pub const COMMAND: Command = Command {
 
 const NOT_POSITIVE: CommandError = CommandError::new("ERR value is out of range, must be positive");
 
-/// If the number of remaining members times this is at most the number popped, the remaining ones are drawn
-/// instead.
+/// If the number of remaining members times this factor is at most the number popped, the remaining members are
+/// drawn instead of the popped ones.
 const DRAW_REMAINDER_FACTOR: usize = 5;
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -58,7 +58,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         return Ok(out.done());
     }
     ctx.changed(EventClass::Set, "spop", key);
-    ctx.deleted_if_gone(key);
+    ctx.report_if_emptied(key);
     removed.log(ctx, key);
     Ok(out.done())
 }
@@ -112,7 +112,7 @@ fn pop_several(
     }
     ctx.changed(EventClass::Set, "spop", key);
     ctx.effects.dirty += count as u64 - 1;
-    ctx.deleted_if_gone(key);
+    ctx.report_if_emptied(key);
     if count == len {
         ctx.log_deletion(key);
     } else {

@@ -34,8 +34,8 @@ const OUT_OF_RANGE: CommandError = CommandError::new(
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
 );
 
-/// If more than 1 / `DRAW_FACTOR` of the members are requested, one pass decides for each member, else
-/// members are drawn until there are enough.
+/// If more than 1 / `DRAW_FACTOR` of the members are requested, one pass decides for each member. Otherwise members
+/// are drawn until there are enough.
 const DRAW_FACTOR: usize = 3;
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -75,7 +75,7 @@ fn parse_count(text: &[u8]) -> Result<i64, CommandError> {
     if count == i64::MIN { Err(OUT_OF_RANGE) } else { Ok(count) }
 }
 
-/// Visits `count` distinct members (at most as many as there are); all choices are equally likely.
+/// Visits `count` distinct random members; `count` is at most the number of members.
 fn each_of_distinct(set: &Set, count: usize, random: &Random, mut visit: impl FnMut(Item<'_>)) {
     if count.saturating_mul(DRAW_FACTOR) > set.len() {
         let (mut wanted, mut left) = (count, set.len());
@@ -88,12 +88,12 @@ fn each_of_distinct(set: &Set, count: usize, random: &Random, mut visit: impl Fn
         }
         return;
     }
-    let (mut places, mut placeless) = (HashSet::new(), HashSet::new());
-    while places.len() + placeless.len() < count {
+    let (mut places, mut unplaced) = (HashSet::new(), HashSet::new());
+    while places.len() + unplaced.len() < count {
         let Sampled { item, place } = set.sample(&mut || random.next_u64());
         let is_new = match (place, item) {
             (Some(place), _) => places.insert(place),
-            (None, Item::Bytes(member)) => placeless.insert(member),
+            (None, Item::Bytes(member)) => unplaced.insert(member),
             (None, Item::Int(_)) => unreachable!("integers have places"),
         };
         if is_new {

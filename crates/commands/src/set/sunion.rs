@@ -46,15 +46,15 @@ pub const SUNIONSTORE: Command = Command {
     run: sunionstore,
 };
 
-/// For up to this many sets, each member is looked up in the previous sets; for more, the union is built.
-const ASKED_COUNT_MAX: usize = 4;
+/// For up to this many sets, each member is looked up in the previous sets. For more, the union is built.
+const LOOKUP_SET_COUNT_MAX: usize = 4;
 
 fn sunion(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let alloc = ctx.alloc_context(ctx.key(0));
     let mut sets: Vec<&Set> = find_sets(ctx, 0)?.into_iter().flatten().collect();
     let mut out = reply.parts();
     let all_integers = sets.iter().all(|set| set.is_intset());
-    if sets.len() > ASKED_COUNT_MAX || all_integers {
+    if sets.len() > LOOKUP_SET_COUNT_MAX || all_integers {
         let mut union = if all_integers { Set::new() } else { Set::new_hashtable() };
         let limits = limits(ctx.config);
         for member in sets.iter().flat_map(|set| set.iter()) {

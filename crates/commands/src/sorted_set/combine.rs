@@ -19,7 +19,7 @@ use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 use crate::word::Word;
 
-/// Finds the keys after their number at `count_at`; none if the number is invalid, which the handler reports.
+/// Finds the keys after their count at `count_at`; none if the count is invalid: the handler reports the error.
 pub(super) fn find_counted(args: Args<'_>, count_at: u32, found: &mut Vec<u32>) {
     let first = count_at + 1;
     let count =

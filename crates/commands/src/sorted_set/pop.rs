@@ -72,14 +72,14 @@ pub(crate) fn pop(
     key: Key<'_>,
     end: End,
     count: usize,
-    shape: PopReplyForm,
+    form: PopReplyForm,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     let mut out = reply.parts();
     let popped = ctx.edit(key, |set: &mut SortedSet, alloc| {
         let len = set.len();
         let count = count.min(len);
-        match shape {
+        match form {
             PopReplyForm::Flat => out.array(2 * count),
             PopReplyForm::Pairs => out.array(count),
             PopReplyForm::KeyAndFlat => {
@@ -97,7 +97,7 @@ pub(crate) fn pop(
             End::Max => set.range_backward(len - 1, count),
         };
         for (member, score) in elements {
-            if matches!(shape, PopReplyForm::Pairs | PopReplyForm::KeyAndPairs) {
+            if matches!(form, PopReplyForm::Pairs | PopReplyForm::KeyAndPairs) {
                 out.array(2);
             }
             out.bulk(member);
@@ -109,8 +109,8 @@ pub(crate) fn pop(
     let count = popped.expect("the caller has seen it");
     ctx.changed(EventClass::SortedSet, end.event(), key);
     ctx.effects.dirty += count as u64 - 1;
-    ctx.deleted_if_gone(key);
-    match shape {
+    ctx.report_if_emptied(key);
+    match form {
         // These are replies of commands on one key, which do not block.
         PopReplyForm::Flat | PopReplyForm::Pairs => {}
         PopReplyForm::KeyAndFlat => ctx.log(&[end.command().into(), key.bytes.into()]),

@@ -112,7 +112,7 @@ impl ScoreRange {
     /// Returns the ranks of its elements in a set.
     pub(crate) fn ranks(&self, set: &SortedSet) -> ops::Range<usize> {
         let bound =
-            |score, is_behind| if is_behind { Bound::AfterScore(score) } else { Bound::BeforeScore(score) };
+            |score, is_after| if is_after { Bound::AfterScore(score) } else { Bound::BeforeScore(score) };
         let start = set.rank_of(bound(self.min, self.min_is_out));
         let end = set.rank_of(bound(self.max, !self.max_is_out));
         start..end.max(start)
@@ -122,12 +122,12 @@ impl ScoreRange {
 /// Listpack length up to which a range of members is found by a linear walk.
 const WALKED_LEN_MAX: usize = 128;
 
-/// Finds a range of members in a listpack like Redis: by walking from one end. If scores differ, and members
-/// are not in order, the result differs from that of a search.
+/// Finds a range of members in a listpack like Redis, by walking from one end. If the scores differ, members are not in
+/// order, and a binary search would have another result.
 fn walk_listpack(set: &SortedSet, min: LexEnd<'_>, max: LexEnd<'_>, is_reverse: bool) -> ops::Range<usize> {
     let len = set.len();
     let is_from_min = |rank: usize| min.is_at_or_before(set.at(rank).0);
-    let is_to_max = |rank: usize| max.is_at_or_behind(set.at(rank).0);
+    let is_to_max = |rank: usize| max.is_at_or_after(set.at(rank).0);
     if len == 0 || !is_from_min(len - 1) || !is_to_max(0) {
         return 0..0;
     }
@@ -190,7 +190,7 @@ impl<'a> LexEnd<'a> {
     }
 
     /// Whether a member is not above a range that ends here.
-    fn is_at_or_behind(self, member: &[u8]) -> bool {
+    fn is_at_or_after(self, member: &[u8]) -> bool {
         match self {
             Self::First => false,
             Self::Last => true,

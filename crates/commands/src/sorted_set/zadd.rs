@@ -1,4 +1,4 @@
-//! `ZADD` and `ZINCRBY`: one function, in which an increment is a score to add.
+//! `ZADD` and `ZINCRBY`, which is `ZADD` with the option `INCR`.
 
 use collections::{AllocContext, SortedSet, SortedSetLimits};
 use wire::number::parse_f64_decimal;
@@ -107,7 +107,7 @@ fn run_zadd(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Repli
 }
 
 fn run_zincrby(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    // Redis parses ZADD's options here too: an increment named like an option is a syntax error.
+    // Redis parses options here, too, so an increment that is an option's name is a syntax error.
     let mut options = AddOptions { increments: true, ..AddOptions::default() };
     if options.take(args.at(2)) {
         return Err(CommandError::SYNTAX);
@@ -118,7 +118,7 @@ fn run_zincrby(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Re
 impl AddOptions {
     /// Whether a word is an option; if so, sets it.
     fn take(&mut self, word: &[u8]) -> bool {
-        // Almost all words here are scores.
+        // A fast path: almost all words are scores.
         if word.first().is_none_or(|first| !first.is_ascii_alphabetic()) {
             return false;
         }

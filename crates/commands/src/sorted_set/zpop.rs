@@ -105,8 +105,8 @@ fn pop_one_key(
     if ctx.find_for_write::<SortedSet>(key)?.is_none() || count == Some(0) {
         return Ok(reply.array(0).done());
     }
-    let shape = if reply.is_resp3() && count.is_some() { PopReplyForm::Pairs } else { PopReplyForm::Flat };
-    pop(ctx, key, end, count.unwrap_or(1), shape, reply)
+    let form = if reply.is_resp3() && count.is_some() { PopReplyForm::Pairs } else { PopReplyForm::Flat };
+    pop(ctx, key, end, count.unwrap_or(1), form, reply)
 }
 
 /// Parses the end and the number of elements of `ZMPOP` and `BZMPOP`, which follow the keys counted at

@@ -73,8 +73,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         out.set_len(array, drawn * each);
     } else if wanted >= len {
         write_elements(&mut out, set.iter(), with_scores, &ctx.effects.shared_replies);
-    } else if wanted * DENSE_FACTOR > len {
-        // Selection sampling: each element is chosen with the probability wanted / left.
+    } else if wanted * DRAW_FACTOR > len {
+        // Selection sampling: each element is chosen with probability wanted / left.
         write_header(&mut out, wanted, with_scores);
         let mut missing = wanted;
         for (index, (member, score)) in set.iter().enumerate() {
@@ -97,6 +97,6 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(out.done())
 }
 
-/// If at least 1 / `DENSE_FACTOR` of the elements are requested, a pass over all costs less than drawing
-/// distinct ones.
-const DENSE_FACTOR: usize = 3;
+/// If more than 1 / `DRAW_FACTOR` of the elements are requested, one pass decides for each element. Otherwise
+/// elements are drawn until there are enough.
+const DRAW_FACTOR: usize = 3;

@@ -44,7 +44,8 @@ pub const ZREVRANK: Command = Command {
     run: |ctx, args, reply| rank(ctx, args, reply, |len, rank| len - 1 - rank),
 };
 
-/// `count` converts the number of members and the ascending rank to the rank in the requested direction.
+/// Replies with a rank. `count` converts the number of members and the ascending rank to the rank in the requested
+/// direction.
 fn rank(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,

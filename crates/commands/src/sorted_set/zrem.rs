@@ -35,7 +35,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     if count > 0 {
         ctx.changed(EventClass::SortedSet, "zrem", key);
         ctx.effects.dirty += count as u64 - 1;
-        ctx.deleted_if_gone(key);
+        ctx.report_if_emptied(key);
     }
     Ok(reply.integer(count as i64))
 }

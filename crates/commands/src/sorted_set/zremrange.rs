@@ -75,7 +75,7 @@ fn remove(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, by: By) -> Result
         };
         ctx.changed(EventClass::SortedSet, event, key);
         ctx.effects.dirty += count as u64 - 1;
-        ctx.deleted_if_gone(key);
+        ctx.report_if_emptied(key);
     }
     Ok(reply.integer(count as i64))
 }

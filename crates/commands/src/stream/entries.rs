@@ -23,8 +23,8 @@ pub fn write_entry(out: &mut ReplyBuffer<'_>, entry: &StreamEntry<'_>) {
     }
 }
 
-/// Writes an array of at most `count` entries. Chunks of it are split off if that is accepted, so it must be
-/// the last array of the reply whose length is not known in advance.
+/// Writes an array of at most `count` entries. Chunks may be split off it, so it must be the last array of the reply
+/// whose length is not known in advance.
 pub fn write_entries<'a>(
     out: &mut ReplyBuffer<'_>,
     entries: impl Iterator<Item = StreamEntry<'a>>,

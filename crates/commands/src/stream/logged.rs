@@ -1,4 +1,4 @@
-//! The effects of stream commands whose result depends on the time, on other options or on node boundaries: requests
+//! The logged effects of stream commands whose result depends on the time, on options or on node boundaries: requests
 //! that repeat the changes exactly.
 
 use collections::stream::{Stream, StreamId};

@@ -39,7 +39,7 @@ impl References {
     }
 
     /// Deletes the references of groups to a deleted entry, if requested.
-    pub fn forget(self, stream: &mut Stream, id: StreamId) {
+    pub fn delete_references(self, stream: &mut Stream, id: StreamId) {
         if self == Self::Delete {
             for group in stream.groups_mut() {
                 group.acknowledge(id);

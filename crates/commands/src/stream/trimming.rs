@@ -58,8 +58,8 @@ pub const ARGS: &[Arg] = &[
 ];
 
 impl TrimmingOptions {
-    /// Parses the option at the front of `words`, if it is one of these. Returns its number of words.
-    /// A second references word is not an option.
+    /// Parses the option at the front of `words`, and returns its number of words; `None`: it is another option.
+    /// `KEEPREF`, `DELREF` and `ACKED` are accepted once.
     pub fn parse(&mut self, words: &[&[u8]]) -> Result<Option<usize>, CommandError> {
         let [word, operands @ ..] = words else { return Ok(None) };
         if let Some(references) = References::parse(word) {
@@ -131,11 +131,11 @@ impl TrimmingOptions {
 pub struct Trimmed {
     /// Number of deleted entries.
     pub count: u64,
-    left: Left,
+    left: Remaining,
 }
 
 /// The remaining entries. Their number depends on node boundaries if the trim was approximate.
-enum Left {
+enum Remaining {
     /// This number of the newest entries.
     Newest(u64),
     /// All entries except these.
@@ -143,17 +143,17 @@ enum Left {
 }
 
 impl Trimmed {
-    /// The `MAXLEN` of an exact trim that deletes these entries, unless they must be named.
+    /// The `MAXLEN` of an exact trim that deletes these entries; `None`: the entries must be named.
     pub fn exact_len(&self) -> Option<i64> {
         match self.left {
-            Left::Newest(len) if self.count > 0 => Some(len as i64),
-            Left::Newest(_) | Left::AllBut(..) => None,
+            Remaining::Newest(len) if self.count > 0 => Some(len as i64),
+            Remaining::Newest(_) | Remaining::AllBut(..) => None,
         }
     }
 
     /// Records the deletion of named entries.
     pub fn log_named(&self, ctx: &mut Ctx<'_>, key: Key<'_>) {
-        if let Left::AllBut(ids, references) = &self.left {
+        if let Remaining::AllBut(ids, references) = &self.left {
             log_deleted(ctx, key, *references, ids);
         }
     }
@@ -164,11 +164,11 @@ impl Trimming {
     pub fn apply(&self, stream: &mut Stream) -> Trimmed {
         if self.references == References::Keep {
             let count = stream.trim(self.to, self.is_approximate, self.limit);
-            return Trimmed { count, left: Left::Newest(stream.len()) };
+            return Trimmed { count, left: Remaining::Newest(stream.len()) };
         }
-        let may_go = |stream: &Stream, id| self.references.permit(stream, id);
-        let deleted = stream.trim_some(self.to, self.is_approximate, self.limit, may_go);
-        deleted.iter().for_each(|id| self.references.forget(stream, *id));
-        Trimmed { count: deleted.len() as u64, left: Left::AllBut(deleted, self.references) }
+        let may_delete = |stream: &Stream, id| self.references.permit(stream, id);
+        let deleted = stream.trim_some(self.to, self.is_approximate, self.limit, may_delete);
+        deleted.iter().for_each(|id| self.references.delete_references(stream, *id));
+        Trimmed { count: deleted.len() as u64, left: Remaining::AllBut(deleted, self.references) }
     }
 }

@@ -1,4 +1,4 @@
-//! `XDELEX` and `XACKDEL`: deletion of entries that may still be pending in groups.
+//! `XDELEX` and `XACKDEL`: deletion of entries that may be pending in groups.
 
 use collections::stream::{Stream, StreamId};
 use wire::number::parse_i64_strict;
@@ -90,7 +90,7 @@ fn delete(stream: &mut Stream, id: StreamId, references: References) -> Outcome 
     if !references.permit(stream, id) {
         return Outcome::Kept;
     }
-    references.forget(stream, id);
+    references.delete_references(stream, id);
     stream.delete(id);
     Outcome::Deleted
 }

@@ -49,7 +49,7 @@ const BAD_COUNT: CommandError = CommandError::new("ERR COUNT must be > 0");
 
 /// Default of `COUNT`.
 const COUNT_DEFAULT: i64 = 100;
-/// Maximum number of pending entries visited for each one to be claimed.
+/// Maximum number of pending entries visited, for each entry to be claimed.
 const ATTEMPTS_FACTOR: i64 = 10;
 /// Maximum of `COUNT`: the number of IDs for which Redis could still allocate memory.
 const COUNT_MAX: i64 = i64::MAX / 16;
@@ -67,12 +67,12 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let mut scanned = group.pending_from(claim.start);
     let mut left = claim.count;
     let mut attempts_left = claim.count.saturating_mul(ATTEMPTS_FACTOR);
-    let (mut due, mut gone) = (Vec::new(), Vec::new());
+    let (mut due, mut deleted) = (Vec::new(), Vec::new());
     while attempts_left > 0 && left > 0 {
         let Some((id, delivery)) = scanned.next() else { break };
         attempts_left -= 1;
         if stream.find(id).is_none() {
-            gone.push(id);
+            deleted.push(id);
         } else if claim.min_idle > 0 && now - delivery.at < claim.min_idle {
             continue;
         } else {
@@ -87,7 +87,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         let before = group.find_consumer(name);
         let consumer = before.unwrap_or_else(|| group.add_consumer(name, now));
         group.consumer_mut(consumer).seen_at = now;
-        gone.iter().for_each(|id| {
+        deleted.iter().for_each(|id| {
             group.acknowledge(*id);
         });
         for (id, count) in &due {
@@ -97,13 +97,13 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         }
         before.is_none()
     })?;
-    ctx.effects.dirty += (due.len() + gone.len()) as u64;
+    ctx.effects.dirty += (due.len() + deleted.len()) as u64;
     if made_consumer == Some(true) {
         ctx.effects.dirty += 1;
         ctx.announce(EventClass::Stream, "xgroup-createconsumer", key);
     }
     if ctx.logs() {
-        log_claims(ctx, args, now, made_consumer == Some(true), claim.just_id, (&due, &gone));
+        log_claims(ctx, args, now, made_consumer == Some(true), claim.just_id, (&due, &deleted));
     }
     let mut out = reply.array(3);
     write_id(&mut out, next);
@@ -115,8 +115,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             _ => write_id(&mut out, id),
         }
     }
-    out.array(gone.len());
-    gone.into_iter().for_each(|id| write_id(&mut out, id));
+    out.array(deleted.len());
+    deleted.into_iter().for_each(|id| write_id(&mut out, id));
     Ok(out.done())
 }
 
@@ -127,7 +127,7 @@ fn log_claims(
     now: i64,
     made_consumer: bool,
     just_id: bool,
-    (due, gone): (&[(StreamId, u64)], &[StreamId]),
+    (due, deleted): (&[(StreamId, u64)], &[StreamId]),
 ) {
     let (key, group, consumer) = (ctx.key(0), args.at(2), args.at(3));
     if made_consumer {
@@ -139,8 +139,8 @@ fn log_claims(
         let count = count + u64::from(!just_id);
         log_deliveries(ctx, key, (group, consumer), &[*id], (now, count), last_id);
     }
-    if !gone.is_empty() {
-        log_acknowledged(ctx, key, group, gone);
+    if !deleted.is_empty() {
+        log_acknowledged(ctx, key, group, deleted);
     }
 }
 

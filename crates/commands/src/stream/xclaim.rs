@@ -60,23 +60,23 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let mut claimed = 0;
     let mut dirty = 0;
     // For the log: the claimed entries with their counts, and the deleted entries that were pending.
-    let (logs, mut deliveries, mut gone) = (ctx.logs(), Vec::new(), Vec::new());
-    let mut has_moved_on = false;
+    let (logs, mut deliveries, mut deleted) = (ctx.logs(), Vec::new(), Vec::new());
+    let mut last_id_changed = false;
     let made_consumer = ctx.edit(key, |stream: &mut Stream, _| {
         let found = stream.group_mut(group).expect("looked up just now");
-        let moved_on = claim.last_id > found.last_id;
+        let changes_last_id = claim.last_id > found.last_id;
         found.last_id = found.last_id.max(claim.last_id);
         let before = found.find_consumer(name);
         let consumer = before.unwrap_or_else(|| found.add_consumer(name, now));
         found.consumer_mut(consumer).seen_at = now;
         for id in &claim.ids {
-            let is_there = stream.find(*id).is_some();
+            let exists = stream.find(*id).is_some();
             let found = stream.group_mut(group).expect("looked up just now");
             let pending = found.delivery(*id);
-            if !is_there {
+            if !exists {
                 if found.acknowledge(*id) {
                     dirty += 1;
-                    gone.push(*id);
+                    deleted.push(*id);
                 }
                 continue;
             }
@@ -87,7 +87,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             let count = match (claim.retry_count, pending) {
                 (Some(count), _) => count,
                 (None, Some(of)) => of.count + u64::from(!claim.just_id),
-                // A pending entry created here (`FORCE`) counts one delivery, plus this one.
+                // A pending entry that `FORCE` creates starts with one delivery, before this one.
                 (None, None) => 1 + u64::from(!claim.just_id),
             };
             found.deliver(*id, Delivery { consumer, at: claim.delivered_at, count });
@@ -103,8 +103,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             claimed += 1;
             dirty += 1;
         }
-        has_moved_on = moved_on;
-        dirty += u64::from(dirty == 0 && moved_on) + u64::from(before.is_none());
+        last_id_changed = changes_last_id;
+        dirty += u64::from(dirty == 0 && changes_last_id) + u64::from(before.is_none());
         before.is_none()
     })?;
     if made_consumer == Some(true) {
@@ -120,10 +120,10 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         for (id, count) in deliveries {
             log_deliveries(ctx, key, (group, name), &[id], (claim.delivered_at, count), last_id);
         }
-        if !gone.is_empty() {
-            log_acknowledged(ctx, key, group, &gone);
+        if !deleted.is_empty() {
+            log_acknowledged(ctx, key, group, &deleted);
         }
-        if has_moved_on {
+        if last_id_changed {
             log_position(ctx, key, group);
         }
     }

@@ -64,7 +64,7 @@ pub const COMMAND: Command = Command::container(
             destroy,
         ),
         help::command(Group::Stream, "5.0.0", |_, _, reply| help::answer(&COMMAND, reply))
-            .categories_too(Categories::STREAM),
+            .add_categories(Categories::STREAM),
         sub(
             "setid",
             -5,
@@ -165,7 +165,7 @@ fn destroy(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     let destroyed = ctx.edit(key, |stream: &mut Stream, _| stream.remove_group(args.at(3)))?.ok_or(NO_KEY)?;
     if destroyed {
         report(ctx, "xgroup-destroy");
-        // Sessions blocked on the group are woken, so that they find it destroyed.
+        // Sessions blocked on the group are woken and fail, because the group no longer exists.
         ctx.data.note_ready_if_waited(key);
     }
     Ok(reply.flag(destroyed))
@@ -222,7 +222,7 @@ struct CreateOptions {
 }
 
 impl CreateOptions {
-    /// Limited to the number of entries ever added: else the lag would be negative.
+    /// Returns `ENTRIESREAD`, limited to the number of entries ever added. Otherwise the lag would be negative.
     fn entries_read_of(&self, stream: &Stream) -> Option<u64> {
         self.entries_read.map(|read| read.min(stream.entries_added))
     }

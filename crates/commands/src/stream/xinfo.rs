@@ -39,7 +39,7 @@ pub const COMMAND: Command = Command::container(
             groups,
         ),
         help::command(Group::Stream, "5.0.0", |_, _, reply| help::answer(&COMMAND, reply))
-            .categories_too(Categories::STREAM),
+            .add_categories(Categories::STREAM),
         sub(
             "stream",
             -3,

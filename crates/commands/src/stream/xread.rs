@@ -30,7 +30,7 @@ pub const XREAD: Command = Command {
     flags: Flags::BLOCKING.union(Flags::READONLY),
     categories: Categories::STREAM,
     access: Access::Read,
-    keys: &[keys_behind_streams(1)],
+    keys: &[keys_after_streams(1)],
     tips: &[],
     doc: Doc::new(
         Group::Stream,
@@ -48,7 +48,7 @@ pub const XREADGROUP: Command = Command {
     arity: -7,
     flags: Flags::BLOCKING.union(Flags::WRITE.union(Flags::LOG_INSTEAD)),
     access: Access::Write,
-    keys: &[keys_behind_streams(4)],
+    keys: &[keys_after_streams(4)],
     doc: Doc::new(
         Group::Stream,
         "5.0.0",
@@ -71,7 +71,7 @@ const BLOCK: Arg = Arg::integer("milliseconds").token("BLOCK").optional();
 const STREAMS: Arg =
     Arg::block("streams", &[Arg::key("key", 0).multiple(), Arg::string("id").multiple()]).token("STREAMS");
 
-const fn keys_behind_streams(from: i32) -> KeySpec {
+const fn keys_after_streams(from: i32) -> KeySpec {
     KeySpec {
         flags: KeyFlags::RO.union(KeyFlags::ACCESS),
         begin: Begin::Keyword { word: "STREAMS", from },
@@ -116,10 +116,10 @@ struct ReadOptions<'a> {
 
 fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let options = ReadOptions::parse(args, "xread", ctx.now())?;
-    let mut behind = Vec::with_capacity(options.stream_count);
+    let mut after = Vec::with_capacity(options.stream_count);
     for (index, key) in ctx.keys_for_reading(0).enumerate() {
         let stream = ctx.find::<Stream>(key)?;
-        behind.push(match up_to_nul(options.id(args, index)) {
+        after.push(match up_to_nul(options.id(args, index)) {
             b"$" => stream.map_or(StreamId::MIN, |stream| stream.last_id),
             b"+" => stream
                 .filter(|stream| !stream.is_empty())
@@ -131,8 +131,8 @@ fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     }
     let mut out = reply.parts();
     let mut streams = StreamsReply::new();
-    for (key, after) in ctx.keys_for_reading(0).zip(&behind) {
-        // A second lookup, which counts and is reported as a miss, as in Redis.
+    for (key, after) in ctx.keys_for_reading(0).zip(&after) {
+        // A second lookup, which counts as another hit or miss, as in Redis.
         let Some(stream) = ctx.find::<Stream>(key)? else { continue };
         if stream.last_entry_id().is_none_or(|last| last <= *after) {
             continue;
@@ -148,7 +148,7 @@ fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     }
     match streams.finish(&mut out) {
         true => Ok(out.done()),
-        false => Ok(wait(ctx, args, &options, Some(&behind), out)),
+        false => Ok(wait(ctx, args, &options, Some(&after), out)),
     }
 }
 
@@ -156,16 +156,16 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
     let options = ReadOptions::parse(args, "xreadgroup", ctx.now())?;
     let (group, _) = options.group.ok_or(MISSING_GROUP)?;
     // `None`: entries that are new to the group.
-    let mut behind = Vec::with_capacity(options.stream_count);
+    let mut after = Vec::with_capacity(options.stream_count);
     for (index, key) in ctx.keys_for_reading(0).enumerate() {
         if ctx.data.is_hidden(key) {
-            behind.push(None);
+            after.push(None);
             continue;
         }
         if ctx.find::<Stream>(key)?.and_then(|stream| stream.group(group)).is_none() {
             return Err(no_group(key.bytes, group, " in XREADGROUP with GROUP option"));
         }
-        behind.push(match up_to_nul(options.id(args, index)) {
+        after.push(match up_to_nul(options.id(args, index)) {
             b"$" => return Err(LAST_IN_GROUP),
             b"+" => return Err(END_IN_GROUP),
             b">" => None,
@@ -176,7 +176,7 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
     let mut out = reply.parts();
     let mut streams = StreamsReply::new();
     let mut keys = ctx.walk();
-    for after in &behind {
+    for after in &after {
         let Some(key) = keys.next(ctx.data) else { break };
         if !ctx.data.is_hidden(key) {
             read_one_for_group(ctx, key, *after, &options, &mut streams, &mut out)?;
@@ -188,12 +188,12 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
     }
 }
 
-/// Blocks if the request has `BLOCK`. `$` is resolved now: its ID is in `behind`.
+/// Blocks if the request has `BLOCK`. Each `$` is replaced by its ID in `after`.
 fn wait(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,
     options: &ReadOptions<'_>,
-    behind: Option<&[StreamId]>,
+    after: Option<&[StreamId]>,
     mut out: Parts<'_>,
 ) -> Replied {
     let Some(timeout) = options.timeout.filter(|_| ctx.may_block()) else {
@@ -202,7 +202,7 @@ fn wait(
     };
     let mut wait = KeyWait::for_kind(Kind::Stream, 0..options.stream_count);
     wait.needs.or_none = options.group.is_some();
-    for (index, id) in behind.unwrap_or_default().iter().enumerate() {
+    for (index, id) in after.unwrap_or_default().iter().enumerate() {
         if up_to_nul(options.id(args, index)) == b"$" {
             wait.replaced.push((options.id_at(index), id.to_string().into_bytes()));
         }
@@ -223,7 +223,7 @@ fn read_one_for_group(
     let Some((name, consumer_name)) = options.group else { return Ok(()) };
     let (now, logs) = (ctx.now().0, ctx.logs());
     let mut delivered = Delivered::default();
-    // A second lookup, which counts, as in Redis.
+    // A second lookup, which counts as another hit, as in Redis.
     ctx.find::<Stream>(key)?;
     let result = ctx.edit(key, |stream: &mut Stream, _| {
         let last_entry_id = stream.last_entry_id();
@@ -264,7 +264,7 @@ struct Delivered {
     /// Entries that are new to the group.
     new: Vec<StreamId>,
     /// Entries that were pending, with their new counts of deliveries.
-    again: Vec<(StreamId, u64)>,
+    redelivered: Vec<(StreamId, u64)>,
     /// Whether the group's last delivered ID has changed.
     has_advanced: bool,
 }
@@ -279,7 +279,7 @@ impl Delivered {
         let found = ctx.peek::<Stream>(key).and_then(|stream| stream.group(group));
         let Some(last_id) = found.map(|group| group.last_id) else { return };
         log_deliveries(ctx, key, names, &self.new, (now, 1), last_id);
-        for (id, count) in self.again {
+        for (id, count) in self.redelivered {
             log_deliveries(ctx, key, names, &[id], (now, count), last_id);
         }
         if self.has_advanced {
@@ -303,13 +303,13 @@ impl Reader<'_> {
     fn read_new(
         &self,
         stream: &mut Stream,
-        behind: StreamId,
+        after: StreamId,
         delivered: &mut Delivered,
         out: &mut ReplyBuffer<'_>,
     ) {
         let array = out.deferred_array();
         let mut ids = Vec::new();
-        let start = behind.next().unwrap_or(StreamId::MAX);
+        let start = after.next().unwrap_or(StreamId::MAX);
         for entry in stream.range(start, StreamId::MAX).take(self.count.unwrap_or(usize::MAX)) {
             write_entry(out, &entry);
             ids.push(entry.id);
@@ -331,20 +331,20 @@ impl Reader<'_> {
     fn read_pending(
         &self,
         stream: &mut Stream,
-        behind: StreamId,
+        after: StreamId,
         delivered: &mut Delivered,
         out: &mut ReplyBuffer<'_>,
     ) {
         let array = out.deferred_array();
         let mut len = 0;
-        let mut again = Vec::new();
-        let start = behind.next().unwrap_or(StreamId::MAX);
+        let mut redelivered = Vec::new();
+        let start = after.next().unwrap_or(StreamId::MAX);
         let group = stream.group(self.group).expect("the reader has a consumer of it");
         let pending = group.pending_of(self.consumer, start).take(self.count.unwrap_or(usize::MAX));
         for (id, delivery) in pending {
             if let Some(entry) = stream.find(id) {
                 write_entry(out, &entry);
-                again.push((id, delivery));
+                redelivered.push((id, delivery));
             } else {
                 out.array(2);
                 write_id(out, id);
@@ -354,9 +354,9 @@ impl Reader<'_> {
         }
         out.set_len(array, len);
         let group = stream.group_mut(self.group).expect("the reader has a consumer of it");
-        for (id, delivery) in again {
+        for (id, delivery) in redelivered {
             group.deliver(id, Delivery { at: self.now, count: delivery.count + 1, ..delivery });
-            delivered.again.push((id, delivery.count + 1));
+            delivered.redelivered.push((id, delivery.count + 1));
         }
     }
 }
@@ -449,7 +449,7 @@ impl<'a> ReadOptions<'a> {
         args.at(self.id_at(index))
     }
 
-    /// Returns the argument index of that ID.
+    /// Returns the argument index of the ID after which a stream is read.
     fn id_at(&self, index: usize) -> usize {
         self.streams_at + self.stream_count + index
     }

@@ -21,7 +21,7 @@ pub const COMMAND: Command = Command {
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
     tips: &["nondeterministic_output"],
     doc: Doc::new(Group::Stream, "5.0.0", "Trims a stream by deleting its oldest entries.")
-        .complexity("O(N) for N deleted entries; whole nodes of them go at once.")
+        .complexity("O(N) for N deleted entries, with a small factor: whole nodes are deleted at once.")
         .history(&[
             ("6.2.0", "Added `MINID` and `LIMIT`."),
             ("8.2.0", "Added `KEEPREF`, `DELREF` and `ACKED`."),

@@ -27,7 +27,7 @@ pub(super) fn assign(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) -> Result<b
         return Ok(false);
     }
     match expiry {
-        ExpiryChange::At(at) if ctx.is_over(at) => {
+        ExpiryChange::At(at) if ctx.expires_now(at) => {
             ctx.delete_as_expired(key);
         }
         _ => put(ctx, key, value, expiry),
@@ -35,11 +35,11 @@ pub(super) fn assign(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) -> Result<b
     Ok(true)
 }
 
-/// Records an assignment with an expiry, which may be given relative to the time in the request.
+/// Logs an assignment with its expiry as a Unix time: the request may give it relative to the current time.
 pub(super) fn log_assignment(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) {
     let Assignment { key, value, expiry, .. } = *assignment;
     if let ExpiryChange::At(at) = expiry
-        && !ctx.is_over(at)
+        && !ctx.expires_now(at)
     {
         ctx.log(&["SET".into(), key.bytes.into(), value.into(), "PXAT".into(), at.into()]);
     }

@@ -67,7 +67,7 @@ fn persist(ctx: &mut Ctx<'_>, key: Key<'_>) {
 }
 
 fn expire_at(ctx: &mut Ctx<'_>, key: Key<'_>, at: i64) {
-    if ctx.is_over(at) {
+    if ctx.expires_now(at) {
         ctx.delete_as_expired(key);
     } else if ctx.data.set_expiry(key, Some(at)) {
         ctx.changed(EventClass::Generic, "expire", key);

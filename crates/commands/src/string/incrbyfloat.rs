@@ -45,7 +45,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let sum = old.checked_add(increment).filter(|sum| sum.is_finite()).ok_or(NOT_FINITE)?;
     let mut text = Vec::new();
     sum.write(&mut text);
-    // Stored as text even if it is an integer, which its encoding shows.
+    // Stored as text even if it is an integer: `OBJECT ENCODING` shows the difference.
     ctx.data.set(key, NewValue::Bytes(&text), ExpiryChange::Keep);
     ctx.changed(EventClass::String, "incrbyfloat", key);
     ctx.log(&["SET".into(), key.bytes.into(), text[..].into(), "KEEPTTL".into()]);

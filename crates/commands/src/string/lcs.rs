@@ -1,8 +1,7 @@
 //! `LCS`: the longest common subsequence of two strings.
 //!
 //! Standard dynamic programming: a table of the lengths for all pairs of prefixes, then a walk back through
-//! it. On a tie the second string is shortened: this determines which of the longest subsequences clients
-//! get.
+//! it. On a tie the second string is shortened: this determines which of several longest subsequences is returned.
 
 use std::ops::Range;
 

@@ -66,7 +66,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     }
     let (mut keys, mut values) = (ctx.walk(), args.tail(FIRST_KEY + 1).iter().step_by(2));
     while let Some((key, value)) = keys.next(ctx.data).zip(values.next()) {
-        // Unlike in SET, also with an expiry in the past: the keys then exist until they are next accessed.
+        // Unlike in SET, an expiry in the past deletes nothing here: the keys exist until they are next accessed.
         put(ctx, key, value, expiry);
         log_set(ctx, key, value, expiry);
     }

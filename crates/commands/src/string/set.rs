@@ -88,7 +88,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(if is_set { reply.ok() } else { reply.null() })
 }
 
-/// Performs an assignment, and replies with the previous value whether or not the condition held.
+/// Performs an assignment, and replies with the previous value, whether the condition held or not.
 pub(super) fn set_and_get(
     ctx: &mut Ctx<'_>,
     assignment: &Assignment<'_>,

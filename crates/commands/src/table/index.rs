@@ -19,8 +19,8 @@ pub struct Index {
 struct Place {
     packed: u64,
     len: usize,
-    /// Whether the packed form and the length identify the name: it is short and letters only.
-    is_settled: bool,
+    /// Whether the packed form and the length identify the name: it is short and has letters only.
+    packed_is_exact: bool,
     found: Option<Found>,
 }
 
@@ -46,7 +46,7 @@ impl Index {
         }
         let names: HashMap<usize, String> = names.0.into_iter().map(|(name, place)| (place, name)).collect();
         let mut index = Self {
-            places: Box::new([Place { packed: 0, len: 0, is_settled: false, found: None }; PLACE_COUNT]),
+            places: Box::new([Place { packed: 0, len: 0, packed_is_exact: false, found: None }; PLACE_COUNT]),
         };
         let mut id = 0;
         for (place, command) in COMMANDS.iter().enumerate() {
@@ -71,9 +71,9 @@ impl Index {
         while self.places[place].found.is_some() {
             place = (place + 1) % PLACE_COUNT;
         }
-        let found = Found { command, id: CommandId(id), shape: PlanKind::of(command) };
-        let is_settled = name.len() <= PACKED_SIZE && name.iter().all(u8::is_ascii_lowercase);
-        self.places[place] = Place { packed, len: name.len(), is_settled, found: Some(found) };
+        let found = Found { command, id: CommandId(id), plan_kind: PlanKind::of(command) };
+        let packed_is_exact = name.len() <= PACKED_SIZE && name.iter().all(u8::is_ascii_lowercase);
+        self.places[place] = Place { packed, len: name.len(), packed_is_exact, found: Some(found) };
     }
 
     /// Returns the command with this name.
@@ -87,7 +87,7 @@ impl Index {
             let found = place.found.as_ref()?;
             if place.packed == packed
                 && place.len == name.len()
-                && (place.is_settled || is_named(found.command, name))
+                && (place.packed_is_exact || is_named(found.command, name))
             {
                 return Some(*found);
             }
@@ -102,7 +102,7 @@ impl Index {
         let position = subcommands.iter().position(|sub| word.eq_token(sub.name))?;
         let is_public = !container.command.public_subcommands().is_empty();
         let id = if is_public { CommandId(container.id.0 + 1 + position as u16) } else { container.id };
-        Some(Found { command: &subcommands[position], id, shape: PlanKind::Other })
+        Some(Found { command: &subcommands[position], id, plan_kind: PlanKind::Other })
     }
 }
 
@@ -116,10 +116,10 @@ impl Names {
         Self(COMMANDS.iter().enumerate().map(|(place, command)| (command.name.to_owned(), place)).collect())
     }
 
-    /// Renames a command whose present name is `old`; with an empty new name it can no longer be called.
+    /// Renames the command with the current name `old`; an empty new name removes the command.
     ///
     /// # Errors
-    /// There is no such command, or another one has the new name.
+    /// If there is no such command, or another command has the new name.
     pub fn rename(&mut self, old: &[u8], new: &[u8]) -> Result<(), &'static str> {
         let lower = |name: &[u8]| String::from_utf8_lossy(name).to_ascii_lowercase();
         let place = self.0.remove(&lower(old)).ok_or("No such command in rename-command")?;

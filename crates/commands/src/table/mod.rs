@@ -303,7 +303,7 @@ pub static NUMBERED: LazyLock<Vec<(String, &'static Command)>> = LazyLock::new(|
     all
 });
 
-/// The commands as ACL rules name them.
+/// The commands that ACL rules can name.
 pub static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::new(&NUMBERED));
 
 /// Returns the command or subcommand with this full name (`config|get`), in any case, and its full name.
@@ -491,7 +491,7 @@ mod tests {
 
     fn check_arg(arg: &Arg, command: &Command, complaints: &mut Vec<String>) {
         let mut complain = |what: &str| complaints.push(format!("argument {}: {what}", arg.name));
-        // Redis names the IDs of stream entries so.
+        // Redis spells the argument name of stream IDs in capitals.
         let is_entry_id = arg.name == "ID";
         if arg.name.is_empty() || (!is_entry_id && arg.name.chars().any(char::is_uppercase)) {
             complain("odd name");
@@ -501,7 +501,7 @@ mod tests {
             (ArgType::Key | ArgType::Pattern, Some(spec)) if usize::from(spec) >= command.keys.len() => {
                 complain("no such key spec");
             }
-            // A pattern may stand for keys.
+            // A pattern may have a key spec.
             (ArgType::Key | ArgType::Pattern, _) | (_, None) => {}
             (_, Some(_)) => complain("key spec, but no key"),
         }

@@ -1,8 +1,8 @@
 //! `EXEC`: runs the queued commands.
 //!
 //! Runs under the latches of all queued commands and watched keys, so the transaction is isolated. The error
-//! of a failed command is its reply; the following commands still run. If a script pauses, the whole transaction does: the
-//! handler writes nothing and runs again later, as that of a command in parts.
+//! of a failed command is its reply; the following commands still run. If a script pauses, the whole transaction pauses:
+//! the handler writes nothing and runs again later, like that of an unfinished command.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -61,13 +61,13 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     if ctx.logs() {
         ctx.data.effects.begin_transaction();
     }
-    let begun =
+    let exec =
         PausedExec { queue, at: 0, written: Vec::new(), spent_ns: 0, needs_barrier: false, is_orphan: false };
-    run_from(ctx, begun, reply)
+    run_from(ctx, exec, reply)
 }
 
-/// Runs the commands of the transaction, from the one at which it has paused. If a script pauses, nothing is written, and
-/// the transaction is noted in the session.
+/// Runs the commands of the transaction, from the command whose script has paused on. If a script pauses, nothing is
+/// written, and the session keeps the transaction.
 fn run_from(ctx: &mut Ctx<'_>, mut exec: PausedExec, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut out = reply.parts();
     let begin = out.mark();
@@ -90,7 +90,7 @@ fn run_from(ctx: &mut Ctx<'_>, mut exec: PausedExec, reply: Reply<'_>) -> Result
     if let Some(shares) = shares {
         ctx.effects.shared_replies.accept(shares);
     }
-    // Its commands have recorded their effects.
+    // The commands of the transaction have recorded their effects.
     ctx.effects.is_logged = ctx.logs();
     ctx.effects.needs_barrier |= exec.needs_barrier;
     if let Some(at) = paused_at {
@@ -118,8 +118,8 @@ fn concerns_connection(queued: Queued<'_>) -> bool {
         && command.name != "select"
 }
 
-/// Runs one command of the transaction, and writes its reply. It began at `started_ns`, which is set to its
-/// end, the start of the next one. `Break`: its script has paused.
+/// Runs one command of the transaction, and writes its reply. `started_ns` is its start, and is set to its end, which
+/// is the start of the next command. `Break`: its script has paused.
 fn run_queued(
     ctx: &mut Ctx<'_>,
     queued: Queued<'_>,
@@ -151,12 +151,12 @@ fn run_queued(
     if inner.session.unfinished.is_some() {
         return ControlFlow::Break(());
     }
-    // The commands of a script remember what they read.
+    // The commands of a script record their reads themselves.
     if inner.session.tracking.is_some() && !matches!(queued.found.command.access, Access::Script { .. }) {
-        inner.remember_reads();
+        inner.record_reads();
     }
     ctx.effects.log_request(ctx.data, queued.found.command, args, db, dirty_before);
-    // A queued HELLO changes the protocol of the rest.
+    // A queued HELLO changes the protocol of the replies after it.
     out.set_protocol(ctx.session.protocol);
     let error = result.err();
     if let Some(error) = &error {
@@ -170,7 +170,7 @@ fn run_queued(
         reply_size: out.written_since(mark).len()
             + ctx.effects.shared_replies.parts().size_since(mark.position()),
     };
-    ctx.host.ran_queued(ctx.session, ctx.config, queued, cost, error.as_ref());
+    ctx.host.record_queued_call(ctx.session, ctx.config, queued, cost, error.as_ref());
     ControlFlow::Continue(())
 }
 
@@ -185,14 +185,14 @@ fn check_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>) -> Result<(), CommandErro
     user.check(id, args, ctx.session.db, ctx.data.db_count()).map_err(|denial| {
         let object = denial.object(user.full_name(id), args);
         let event = DenialEvent {
-            what: Some(denial.what),
+            missing: Some(denial.missing),
             context: DenialContext::Multi,
             object: &object,
             user: user.name(),
         };
         ctx.host.record_denial(ctx.session, &event);
         let error = denial.error_in_exec();
-        ctx.host.refused_queued(&error);
+        ctx.host.record_queued_denial(&error);
         error
     })
 }

@@ -5,7 +5,7 @@
 //! | line | means |
 //! |---|---|
 //! | `> SET k "a\x00b" {xy*1000}` | a request, with the quotes of inline requests; `{xy*1000}` is `xy` 1000 times |
-//! | `@resp3`, `@resp2` | the protocol from here on (initially RESP2) |
+//! | `@resp3`, `@resp2` | the protocol of the following requests (initially RESP2) |
 //! | `@wait 20` | advances the time by this many milliseconds |
 //! | `@config maxmemory 100mb` | sets a directive |
 //! | `@inspect k` | the encoding and the TTL of a key, on the line below |
@@ -26,9 +26,9 @@ use crate::ours::Ours;
 use crate::peer::Peer;
 use crate::show::show;
 
-/// The server in a dialogue.
+/// The server that a dialogue is run against.
 pub trait Server {
-    /// The identity of a real server; `None` for ours.
+    /// The product and version of a real server; `None` for Broadloom.
     fn identity(&self) -> Option<&Identity> {
         None
     }
@@ -51,19 +51,19 @@ pub fn check(script: Expect) {
     match std::env::var("DIALOGUE_PEER") {
         Ok(address) => {
             if let Some(mut peer) = Peer::connect(&address, &text) {
-                script.assert_eq(&held(&text, &mut peer));
+                script.assert_eq(&run_dialogue(&text, &mut peer));
             }
         }
         Err(_) => {
             let mut ours = Ours::new();
-            script.assert_eq(&held(&text, &mut ours));
+            script.assert_eq(&run_dialogue(&text, &mut ours));
             ours.check_replay();
         }
     }
 }
 
-/// Returns the dialogue with the replies of `server`.
-fn held(text: &str, server: &mut dyn Server) -> String {
+/// Runs a dialogue, and returns its text with the replies of `server`.
+fn run_dialogue(text: &str, server: &mut dyn Server) -> String {
     let mut transcript = String::new();
     let mut marks = Vec::new();
     let mut lines = text.lines().peekable();
@@ -90,11 +90,11 @@ fn held(text: &str, server: &mut dyn Server) -> String {
         let expected = lines.peek().copied().unwrap_or_default();
         let differs = |mark: &Mark<'_>| match mark {
             Mark::Differs(scope) => server.identity().is_some_and(|identity| covers(scope, identity)),
-            Mark::Ours | Mark::Held(_) | Mark::MayDiffer(_) => false,
+            Mark::Ours | Mark::RunsOn(_) | Mark::MayDiffer(_) => false,
         };
         let may_differ = |mark: &Mark<'_>| match mark {
             Mark::MayDiffer(scope) => server.identity().is_some_and(|identity| covers(scope, identity)),
-            Mark::Ours | Mark::Held(_) | Mark::Differs(_) => false,
+            Mark::Ours | Mark::RunsOn(_) | Mark::Differs(_) => false,
         };
         transcript.push_str(if marks.iter().any(may_differ) {
             expected

@@ -145,9 +145,17 @@ impl ServerReport for TestHost {
 
     fn reset_stats(&self) {}
 
-    fn ran_queued(&self, _: &Session, _: &Config, _: Queued<'_>, _: QueuedCost, _: Option<&CommandError>) {}
+    fn record_queued_call(
+        &self,
+        _: &Session,
+        _: &Config,
+        _: Queued<'_>,
+        _: QueuedCost,
+        _: Option<&CommandError>,
+    ) {
+    }
 
-    fn refused_queued(&self, _: &CommandError) {}
+    fn record_queued_denial(&self, _: &CommandError) {}
 
     fn monitor(&self, _: &Session, _: bool) {}
 }
@@ -201,17 +209,23 @@ impl MemoryReport for TestHost {
 }
 
 impl PubSub for TestHost {
-    fn listen(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]) {
+    fn subscribe(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]) {
         session.add_subscription(kind, name.into());
     }
 
-    fn unlisten(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8], _: &mut ReplyBuffer<'_>) {
-        session.note_deaf(kind, name);
+    fn unsubscribe(
+        &self,
+        session: &mut Session,
+        kind: SubscriptionKind,
+        name: &[u8],
+        _: &mut ReplyBuffer<'_>,
+    ) {
+        session.remove_subscription(kind, name);
     }
 
     fn catch_up(&self, _: &mut Session, _: &mut ReplyBuffer<'_>) {}
 
-    /// There is one connection, and only its session keeps the subscriptions: no other subscribers.
+    /// There are no subscribers: the only connection's session keeps its own subscriptions.
     fn publish_message(&self, _: SubscriptionKind, _: &[u8], _: &[u8]) -> u64 {
         0
     }
@@ -224,7 +238,7 @@ impl PubSub for TestHost {
         0
     }
 
-    fn listener_count(&self, _: SubscriptionKind, _: &[u8]) -> u64 {
+    fn subscriber_count(&self, _: SubscriptionKind, _: &[u8]) -> u64 {
         0
     }
 }
@@ -297,11 +311,11 @@ impl Debugging for TestHost {
 
     fn sleep(&self, _: u64) {}
 
-    fn check_checksums(&self, _: bool) {}
+    fn set_checksum_validation(&self, _: bool) {}
 
-    fn let_scripts_run_all(&self, _: bool) {}
+    fn set_scripts_unrestricted(&self, _: bool) {}
 
-    fn checks_checksums(&self) -> bool {
+    fn validates_checksums(&self) -> bool {
         true
     }
 

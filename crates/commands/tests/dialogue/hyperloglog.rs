@@ -264,7 +264,7 @@ fn invalid_hyperloglogs_are_refused() {
 #[test]
 fn registers() {
     check(expect![[r#"
-        @ours its registers are the hash of ours, and Redis needs DEBUG for it
+        @ours the result depends on our hash function, and Redis requires that DEBUG is enabled
         > PFADD h a
         1
         > PFDEBUG GETREG h

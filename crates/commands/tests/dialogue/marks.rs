@@ -1,4 +1,4 @@
-//! Marks: the real servers for which a dialogue, or one of its replies, does not hold, and why.
+//! Marks: the real servers to which a dialogue, or one of its replies, does not apply, and the reason.
 //!
 //! A scope is `valkey` or `redis`; suffix `-8.4`: from that version on, `<8.4`: before it.
 
@@ -23,16 +23,16 @@ impl Identity {
     }
 }
 
-/// A line of a dialogue that limits where it holds.
+/// A line that limits the servers to which a dialogue or a reply applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark<'a> {
     /// `@ours`: not run against real servers.
     Ours,
-    /// `@valkey`, `@redis-8.4`: run against these; several such lines add up.
-    Held(&'a str),
-    /// `@differs redis`: the next reply of these is different.
+    /// `@valkey`, `@redis-8.4`: run against these servers. Several such lines add up.
+    RunsOn(&'a str),
+    /// `@differs redis`: the next reply of these servers is different.
     Differs(&'a str),
-    /// `@may-differ redis`: the next reply of these is not compared.
+    /// `@may-differ redis`: the next reply of these servers is not compared.
     MayDiffer(&'a str),
 }
 
@@ -46,7 +46,7 @@ impl<'a> Mark<'a> {
                 let (scope, reason) = rest.split_once(' ').unwrap_or((rest, ""));
                 (if word == "differs" { Self::Differs(scope) } else { Self::MayDiffer(scope) }, reason)
             }
-            _ if word.starts_with("valkey") || word.starts_with("redis") => (Self::Held(word), rest),
+            _ if word.starts_with("valkey") || word.starts_with("redis") => (Self::RunsOn(word), rest),
             _ => return None,
         };
         assert!(!reason.trim().is_empty(), "without a reason: {line}");
@@ -54,11 +54,11 @@ impl<'a> Mark<'a> {
     }
 }
 
-/// Whether a dialogue holds for this server.
-pub fn is_held_with(text: &str, server: &Identity) -> bool {
+/// Whether a dialogue applies to this server.
+pub fn applies_to(text: &str, server: &Identity) -> bool {
     let mut marks = text.lines().filter_map(Mark::parse).filter_map(|mark| match mark {
         Mark::Ours => Some(false),
-        Mark::Held(scope) => Some(covers(scope, server)),
+        Mark::RunsOn(scope) => Some(covers(scope, server)),
         Mark::Differs(_) | Mark::MayDiffer(_) => None,
     });
     let Some(first) = marks.next() else { return true };
@@ -87,14 +87,14 @@ fn scopes() {
     let valkey = Identity::of_info("redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n");
     assert_eq!((redis.product, redis.version), ("redis", (8, 6)));
     assert_eq!((valkey.product, valkey.version), ("valkey", (9, 1)));
-    let held = |text: &str| (is_held_with(text, &valkey), is_held_with(text, &redis));
-    assert_eq!(held("> PING\n+PONG"), (true, true));
-    assert_eq!(held("@ours it has other ways"), (false, false));
-    assert_eq!(held("@valkey only that has it"), (true, false));
-    assert_eq!(held("@redis-8.6 new"), (false, true));
-    assert_eq!(held("@redis-8.8 newer\n@valkey has it"), (true, false));
-    assert_eq!(held("@redis<8.6 was dropped"), (false, false));
-    assert_eq!(held("@differs redis other words\n> PING\n+PONG"), (true, true));
+    let applies = |text: &str| (applies_to(text, &valkey), applies_to(text, &redis));
+    assert_eq!(applies("> PING\n+PONG"), (true, true));
+    assert_eq!(applies("@ours it has other ways"), (false, false));
+    assert_eq!(applies("@valkey only that has it"), (true, false));
+    assert_eq!(applies("@redis-8.6 new"), (false, true));
+    assert_eq!(applies("@redis-8.8 newer\n@valkey has it"), (true, false));
+    assert_eq!(applies("@redis<8.6 was dropped"), (false, false));
+    assert_eq!(applies("@differs redis other words\n> PING\n+PONG"), (true, true));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Our side of a dialogue: looks up a request in the table, finds its keys, acquires its latches and runs it,
-//! like the server, but single-threaded, on its own keyspace and with a clock that only `@wait` advances.
+//! Broadloom as the server of a dialogue: looks up a request in the table, finds its keys, acquires its latches and runs it,
+//! like the server. Single-threaded, with its own keyspace, and with a clock that only `@wait` advances.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -210,7 +210,7 @@ impl Ours {
             Access::None | Access::Connections => return,
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
-            // More than needed, which no other connection can observe.
+            // More latches than needed: there is no other connection to wait for them.
             Access::Queued | Access::Script { .. } => Mode::Write,
             Access::ReadAllIf(_) | Access::WriteAllIf(_) => unreachable!("settled for the request"),
         };
@@ -238,7 +238,7 @@ impl Drop for Ours {
         let keyspace = self.latching.keyspace();
         keyspace.counters.reset(|counters| &counters.hits);
         keyspace.counters.reset(|counters| &counters.misses);
-        // The next dialogue has a reader and a writer of the log of its own.
+        // The next dialogue creates its own reader and writer of the log.
         self.log = None;
         self.latching = Latching::new(keyspace, 0, 1);
         FREE.lock().expect("no panic occurs under the lock").push(keyspace);
@@ -260,7 +260,7 @@ impl Server for Ours {
             return None;
         }
         let (reply, size) = Reply::parse(&out).expect("a well-formed reply").expect("a complete reply");
-        assert_eq!(size, out.len(), "one reply and nothing behind it: {}", out.escape_ascii());
+        assert_eq!(size, out.len(), "one reply and nothing after it: {}", out.escape_ascii());
         Some(reply)
     }
 

@@ -1,4 +1,4 @@
-//! A real Redis or Valkey server as the other side of a dialogue, at the address in `DIALOGUE_PEER`.
+//! A real Redis or Valkey as the server of a dialogue, at the address in `DIALOGUE_PEER`.
 //!
 //! Dialogues run one at a time: each first empties the server, and at the end restores its directives.
 
@@ -11,7 +11,7 @@ use wire::reply::Protocol;
 use wire::response::{Reply, encode_command};
 
 use crate::check::Server;
-use crate::marks::{Identity, is_held_with};
+use crate::marks::{Identity, applies_to};
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -26,7 +26,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Connects, unless the dialogue does not hold for this server.
+    /// Connects; `None` if the dialogue does not apply to this server.
     pub fn connect(address: &str, dialogue: &str) -> Option<Self> {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = TcpStream::connect(address).expect("the server of DIALOGUE_PEER answers");
@@ -35,7 +35,7 @@ impl Peer {
             Self { stream, received: Vec::new(), identity: unknown, changed: Vec::new(), _turn: turn };
         let info = peer.call(&["INFO", "server"]);
         peer.identity = Identity::of_info(&String::from_utf8_lossy(info.text().unwrap_or_default()));
-        if !is_held_with(dialogue, &peer.identity) {
+        if !applies_to(dialogue, &peer.identity) {
             return None;
         }
         peer.call(&["FLUSHALL"]);

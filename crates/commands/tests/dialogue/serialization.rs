@@ -1,4 +1,4 @@
-//! `DUMP`, `RESTORE`, `RESTORE-ASKING`. The payloads are of versions that every server reads.
+//! `DUMP`, `RESTORE`, `RESTORE-ASKING`. The payloads have versions that every server can read.
 
 use expect_test::expect;
 

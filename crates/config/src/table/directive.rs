@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use crate::quote::split_arguments;
 use crate::rule::{Reason, Rule};
-use crate::setting::{Before, FileLines, Setting, Turn};
+use crate::setting::{Before, FileLines, Occurrence, Setting};
 use crate::table::{Config, DIRECTIVES, Id};
 
 /// Properties of a directive besides its value.
@@ -19,7 +19,7 @@ pub struct Marks {
     pub sensitive: bool,
     /// `CONFIG SET` changes it only if `enable-protected-configs` allows it.
     pub protected: bool,
-    /// Setting it counts as a change even if the value is equal: it names a file, whose content may differ.
+    /// Setting it counts as a change even if the value is equal: it names a file whose content may have changed.
     pub volatile: bool,
     /// Cannot be changed while the server loads its data.
     pub deny_loading: bool,
@@ -41,7 +41,7 @@ impl Marks {
 }
 
 /// Assigns the value of the arguments to a directive's field. Returns whether it is new.
-pub(crate) type Assign = fn(&mut Config, &Rule, &[&[u8]], Turn) -> Result<bool, Reason>;
+pub(crate) type Assign = fn(&mut Config, &Rule, &[&[u8]], Occurrence) -> Result<bool, Reason>;
 
 /// A directive, without a value.
 pub struct Directive {
@@ -96,12 +96,17 @@ impl Directive {
     }
 
     /// Assigns the value of `args`. Returns whether it is new.
-    pub(crate) fn set(&self, config: &mut Config, args: &[&[u8]], turn: Turn) -> Result<bool, Reason> {
+    pub(crate) fn set(
+        &self,
+        config: &mut Config,
+        args: &[&[u8]],
+        occurrence: Occurrence,
+    ) -> Result<bool, Reason> {
         if !self.is_list && args.len() != 1 {
             return Err("wrong number of arguments".into());
         }
         let texts: Vec<&[u8]> = args.iter().map(|arg| self.text_of(arg)).collect();
-        (self.assign)(config, &self.rule, &texts, turn).map(|changed| changed || self.marks.volatile)
+        (self.assign)(config, &self.rule, &texts, occurrence).map(|changed| changed || self.marks.volatile)
     }
 
     /// The significant part of an argument: most values are C strings in Redis, which end at a NUL byte.
@@ -116,14 +121,14 @@ impl Directive {
         &self,
         config: &mut Config,
         args: &[Vec<u8>],
-        turn: Turn,
+        occurrence: Occurrence,
     ) -> Result<bool, Reason> {
         match args {
             [only] if self.is_list && !only.is_empty() => {
                 let parts = split_arguments(only).map_err(|_| "Unbalanced quotes in configuration line")?;
-                self.set(config, &parts.iter().map(Vec::as_slice).collect::<Vec<_>>(), turn)
+                self.set(config, &parts.iter().map(Vec::as_slice).collect::<Vec<_>>(), occurrence)
             }
-            _ => self.set(config, &args.iter().map(Vec::as_slice).collect::<Vec<_>>(), turn),
+            _ => self.set(config, &args.iter().map(Vec::as_slice).collect::<Vec<_>>(), occurrence),
         }
     }
 }
@@ -133,9 +138,9 @@ pub(crate) fn assign<T: Setting>(
     field: &mut T,
     rule: &Rule,
     args: &[&[u8]],
-    turn: Turn,
+    occurrence: Occurrence,
 ) -> Result<bool, Reason> {
-    let value = T::parse(rule, args, Before { current: field, turn })?;
+    let value = T::parse(rule, args, Before { current: field, occurrence })?;
     let changed = value != *field;
     *field = value;
     Ok(changed)

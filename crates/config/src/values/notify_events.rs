@@ -109,7 +109,7 @@ impl Setting for NotifyEvents {
             out.push(b'A');
         }
         for (letter, class) in Self::LETTERS {
-            // Redis omits `n` beside `A`, which would lose it when read back.
+            // Redis omits `n` after `A`, so its own rewritten file loses that class.
             if self.contains(class) && !(has_all && Self::ALL.contains(class)) {
                 out.push(letter);
             }

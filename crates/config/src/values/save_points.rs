@@ -1,7 +1,7 @@
 //! `save`: the conditions for automatic snapshots.
 
 use crate::rule::{Reason, Rule};
-use crate::setting::{Before, FileLine, FileLines, Setting, Turn, utf8};
+use crate::setting::{Before, FileLine, FileLines, Occurrence, Setting, utf8};
 use crate::values::join;
 
 /// A snapshot is taken after this time if at least this many changes were made.
@@ -27,7 +27,7 @@ impl Default for SavePoints {
 impl Setting for SavePoints {
     const IS_LIST: bool = true;
 
-    /// In a file each further line adds save points, and an empty one removes the previous ones.
+    /// In a file each further line adds save points, and an empty value removes all previous ones.
     fn parse(_: &Rule, args: &[&[u8]], before: Before<'_, Self>) -> Result<Self, Reason> {
         if args == [b""] {
             return Ok(Self(Vec::new()));
@@ -36,9 +36,9 @@ impl Setting for SavePoints {
         if !rest.is_empty() {
             return Err("Invalid save parameters".into());
         }
-        let mut points = match before.turn {
-            Turn::First => Vec::new(),
-            Turn::Further => before.current.0.clone(),
+        let mut points = match before.occurrence {
+            Occurrence::First => Vec::new(),
+            Occurrence::Further => before.current.0.clone(),
         };
         for &[seconds, changes] in pairs {
             let point = parse_point(seconds, changes).ok_or("Invalid save parameters")?;

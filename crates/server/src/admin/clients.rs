@@ -146,7 +146,7 @@ fn flags(record: &ClientRecord) -> String {
     let set = SessionFlags::from_bits_truncate(record.flags.value() as u32);
     let letters = [
         ('O', set.contains(SessionFlags::MONITOR)),
-        ('P', set.contains(SessionFlags::LISTENING)),
+        ('P', set.contains(SessionFlags::SUBSCRIBED)),
         ('x', record.multi.value() != 0),
         ('b', record.blocked.value() != 0),
         ('t', set.contains(SessionFlags::TRACKING)),
@@ -239,7 +239,7 @@ impl ClientRecord {
 
     /// Whether it has subscriptions.
     pub fn has_subscriptions(&self) -> bool {
-        self.session_flags().contains(SessionFlags::LISTENING)
+        self.session_flags().contains(SessionFlags::SUBSCRIBED)
     }
 
     /// The number in `redir=`: -1 without tracking, 0 without a redirection.

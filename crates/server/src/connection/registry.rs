@@ -265,7 +265,7 @@ impl Share {
             bit(blocked != 0, Self::BLOCKED)
                 | bit(blocked & BLOCKED_WITH_TIMEOUT != 0, Self::WITH_TIMEOUT)
                 | bit(flags.contains(SessionFlags::TRACKING), Self::TRACKING)
-                | bit(flags.contains(SessionFlags::LISTENING), Self::LISTENING)
+                | bit(flags.contains(SessionFlags::SUBSCRIBED), Self::LISTENING)
                 | watched_keys << Self::FLAG_BITS,
         )
     }
@@ -430,7 +430,7 @@ mod tests {
             SessionFlags::TRACKING,
             3,
         ));
-        records[1].publish_share(Share::new(BLOCKED_BY_PAUSE, SessionFlags::LISTENING, 2));
+        records[1].publish_share(Share::new(BLOCKED_BY_PAUSE, SessionFlags::SUBSCRIBED, 2));
         assert_eq!(figures(), ([2, 1], [1, 1], [2, 5]));
         records[1].publish_share(Share::new(0, SessionFlags::empty(), 4));
         assert_eq!(figures(), ([1, 1], [1, 0], [2, 7]));

@@ -40,8 +40,8 @@ impl Executor {
             Access::None | Access::Connections => return Ok(()),
             Access::Read if connection.latches_for_writing => Mode::Write,
             // The readers of a key are recorded in its slot.
-            Access::Read if connection.session.remembers_reads() => Mode::Write,
-            Access::ReadAll if connection.session.remembers_reads() && !keys.is_empty() => Mode::Write,
+            Access::Read if connection.session.tracks_reads() => Mode::Write,
+            Access::ReadAll if connection.session.tracks_reads() && !keys.is_empty() => Mode::Write,
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
             Access::Queued => return self.latch_queued(connection),

@@ -112,7 +112,7 @@ pub(super) struct Plan {
     pub(super) requests: Series,
     pub(super) command: Option<&'static Command>,
     pub(super) id: CommandId,
-    pub(super) shape: PlanKind,
+    pub(super) plan_kind: PlanKind,
     pub(super) refusal: Refusal,
     /// The requests only touch keys, never take long, and do not change the connection: see `plain.rs`.
     pub(super) is_plain: bool,
@@ -130,7 +130,7 @@ impl Plan {
             requests,
             command: Some(found.command),
             id: found.id,
-            shape: found.shape,
+            plan_kind: found.plan_kind,
             refusal: Refusal::None,
             is_plain: false,
             first_key: first_key as u32,
@@ -141,7 +141,7 @@ impl Plan {
     /// The command, if it exists.
     #[inline(always)]
     pub(super) fn found(&self) -> Option<Found> {
-        self.command.map(|command| Found { command, id: self.id, shape: self.shape })
+        self.command.map(|command| Found { command, id: self.id, plan_kind: self.plan_kind })
     }
 
     /// The index of the first key of a request among the batch's keys.

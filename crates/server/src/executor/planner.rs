@@ -103,13 +103,13 @@ impl Planner {
             let args = batch.args(series, 0, bytes);
             let found = self.shared.commands.find(args.name());
             match found {
-                Some(found) if found.shape == PlanKind::OneKey && found.command.accepts(args.len()) => {
+                Some(found) if found.plan_kind == PlanKind::OneKey && found.command.accepts(args.len()) => {
                     let plan = Plan::to_run(found, *series, keys.len());
                     plans.push(Plan { key_count: 1, is_plain: true, ..plan });
                     let requests = batch.args_from(series, 0, bytes);
                     keys.extend(requests.map(|args| planned_key(places, args, 1)));
                 }
-                Some(Found { shape: PlanKind::Keys, .. }) => {
+                Some(Found { plan_kind: PlanKind::Keys, .. }) => {
                     plans.push(self.plan_series(found, *series, batch, bytes, keys, places));
                 }
                 // One plan for each: their keys may depend on the contents of the arguments.
@@ -146,8 +146,8 @@ impl Planner {
         let Some(mut found) = found else {
             let (command, id) = (None, CommandId(0));
             let (first_key, key_count) = (first_key as u32, 0);
-            let (shape, refusal, is_plain) = (PlanKind::Other, Refusal::Unknown, false);
-            return Plan { requests, command, id, shape, refusal, is_plain, first_key, key_count };
+            let (plan_kind, refusal, is_plain) = (PlanKind::Other, Refusal::Unknown, false);
+            return Plan { requests, command, id, plan_kind, refusal, is_plain, first_key, key_count };
         };
         let mut refusal = Refusal::None;
         if !found.command.subcommands.is_empty() && first.len() > 1 {
@@ -177,7 +177,7 @@ impl Planner {
             }
             self.found = indexes;
         }
-        plan.is_plain = found.shape != PlanKind::Other
+        plan.is_plain = found.plan_kind != PlanKind::Other
             && plan.refusal == Refusal::None
             && (1..=PLAIN_KEY_COUNT_MAX).contains(&plan.key_count);
         plan

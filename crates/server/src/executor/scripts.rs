@@ -127,7 +127,7 @@ impl Executor {
     /// Continues a transaction without a connection.
     fn continue_transaction(&mut self, session: &mut Session, host: &dyn Host) {
         let Some(id) = session.last_command else { return session.unfinished = None };
-        let found = Found { command: NUMBERED[usize::from(id.0)].1, id, shape: PlanKind::Other };
+        let found = Found { command: NUMBERED[usize::from(id.0)].1, id, plan_kind: PlanKind::Other };
         let mut request = ArgsBuf::new();
         request.push(b"exec");
         let current = CurrentRequest { found, args: request.args(), keys: &[], size: 0 };

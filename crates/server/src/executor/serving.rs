@@ -398,7 +398,7 @@ impl Serving<'_> {
         let mut ctx = context(data, session, self.config, self.host, self.shared, current);
         let failed = run_handler(&mut ctx, &mut out, request.protocol, self.shared);
         if ctx.session.tracking.is_some() {
-            ctx.remember_reads();
+            ctx.record_reads();
         }
         self.data.mode.hides_unheld = false;
         self.effects.shared_replies.accept(accepted);

@@ -51,7 +51,7 @@ impl Executor {
             self.subscriptions.deliver_after_command(&mut connection.session, &mut connection.out);
         }
         let session = &connection.session;
-        if session.is_listener() && session.protocol == Protocol::Resp2 && !is_for_subscribers(found) {
+        if session.in_subscribed_mode() && session.protocol == Protocol::Resp2 && !is_for_subscribers(found) {
             let name = super::refusals::full_name(found);
             self.reject(connection, found, &CommandError::owned(format!(
                 "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
@@ -408,7 +408,7 @@ impl Executor {
             session.flags.remove(SessionFlags::REPLY_SKIP_NEXT);
             session.flags.insert(SessionFlags::REPLY_SKIP);
         }
-        if session.flags.intersects(SessionFlags::LISTENING | SessionFlags::TRACKING) {
+        if session.flags.intersects(SessionFlags::SUBSCRIBED | SessionFlags::TRACKING) {
             self.subscriptions.deliver_after_command(session, &mut connection.out);
         }
         if session.blocked.is_some() || session.flags.contains(SessionFlags::CLOSE_AFTER_REPLY) {

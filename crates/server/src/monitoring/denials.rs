@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use commands::acl::{Denied, LoggedDenial};
+use commands::acl::{LoggedDenial, MissingPermission};
 use commands::host::DenialEvent;
 use sync::atomic::{AtomicU64, Ordering};
 use sync::{Mutex, MutexGuard};
@@ -48,13 +48,13 @@ impl Denials {
         len_max: u64,
         client: impl FnOnce() -> Vec<u8>,
     ) {
-        let counter = match event.what {
+        let counter = match event.missing {
             None => &self.authentications,
-            Some(Denied::Command) => &self.commands,
-            Some(Denied::Key) => &self.keys,
-            Some(Denied::Channel) => &self.channels,
-            Some(Denied::Database) => &self.databases,
-            Some(Denied::Certificate) => &self.certificates,
+            Some(MissingPermission::Command) => &self.commands,
+            Some(MissingPermission::Key) => &self.keys,
+            Some(MissingPermission::Channel) => &self.channels,
+            Some(MissingPermission::Database) => &self.databases,
+            Some(MissingPermission::Certificate) => &self.certificates,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         let len_max = usize::try_from(len_max).unwrap_or(usize::MAX);
@@ -65,7 +65,7 @@ impl Denials {
         let client = client();
         let mut log = self.lock();
         let is_alike = |entry: &LoggedDenial| {
-            entry.what == event.what
+            entry.missing == event.missing
                 && entry.context == event.context
                 && (now_ms - entry.updated_ms).abs() <= ALIKE_MS_MAX
                 && entry.object == event.object
@@ -83,7 +83,7 @@ impl Denials {
         log.next_id += 1;
         log.entries.push_front(LoggedDenial {
             count: 1,
-            what: event.what,
+            missing: event.missing,
             context: event.context,
             object: event.object.to_vec(),
             user: event.user.to_vec(),
@@ -118,8 +118,8 @@ mod tests {
     use super::*;
 
     fn record(denials: &Denials, object: &str, now_ms: i64, len_max: u64) {
-        let (what, context) = (Some(Denied::Key), DenialContext::Toplevel);
-        let event = DenialEvent { what, context, object: object.as_bytes(), user: b"alice" };
+        let (missing, context) = (Some(MissingPermission::Key), DenialContext::Toplevel);
+        let event = DenialEvent { missing, context, object: object.as_bytes(), user: b"alice" };
         denials.record(&event, now_ms, len_max, || format!("at {now_ms}").into_bytes());
     }
 

@@ -408,7 +408,7 @@ impl Hub {
 
     /// Number of connections subscribed to a name.
     #[must_use]
-    pub fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64 {
+    pub fn subscriber_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64 {
         let count = match kind {
             SubscriptionKind::Channel => self.channels.with_audience(name, Audience::count),
             SubscriptionKind::ShardChannel => self.shard_channels.with_audience(name, Audience::count),
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(
             (
                 hub.name_count(SubscriptionKind::Channel),
-                hub.listener_count(SubscriptionKind::Channel, b"news")
+                hub.subscriber_count(SubscriptionKind::Channel, b"news")
             ),
             (1, 2)
         );
@@ -449,7 +449,7 @@ mod tests {
         assert_eq!(hub.publish(0, SubscriptionKind::ShardChannel, b"news", b""), 0);
         hub.begin_prefix(b"n", 3, || ());
         assert_eq!(
-            (hub.name_count(SubscriptionKind::Prefix), hub.listener_count(SubscriptionKind::Prefix, b"n")),
+            (hub.name_count(SubscriptionKind::Prefix), hub.subscriber_count(SubscriptionKind::Prefix, b"n")),
             (1, 1)
         );
         hub.end_prefix(b"n", 3, || ());

@@ -75,7 +75,7 @@ fn write_keys(session: &Session, out: &mut Vec<u8>, keys: Option<&[u8]>, is_redi
     if session.protocol == Protocol::Resp3 {
         out.push(2);
         out.bulk(b"invalidate");
-    } else if is_redirected && session.is_listener() {
+    } else if is_redirected && session.in_subscribed_mode() {
         out.array(3);
         out.bulk(b"message");
         out.bulk(b"__redis__:invalidate");
@@ -288,7 +288,7 @@ mod tests {
         write_keys(&session, &mut out, Some(b"_"), false);
         write_keys(&session, &mut out, Some(b"_"), true);
         assert!(out.is_empty());
-        session.flags.insert(SessionFlags::LISTENING);
+        session.flags.insert(SessionFlags::SUBSCRIBED);
         write_keys(&session, &mut out, None, true);
         assert_eq!(out, b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n$-1\r\n");
     }

@@ -198,7 +198,7 @@ impl LocalSubscriptions {
         }
         self.catch_up(session, out);
         self.subscribers.borrow_mut().remove(kind, name, self.current_client.get());
-        session.note_deaf(kind, name);
+        session.remove_subscription(kind, name);
     }
 
     /// Delivers the mail for the current client: to `out`, or within a transaction after its end.

@@ -141,7 +141,7 @@ impl Job {
         let name = user.full_name(found.id);
         let object = denial.object(name, args);
         let event = DenialEvent {
-            what: Some(denial.what),
+            missing: Some(denial.missing),
             context: DenialContext::Lua,
             object: &object,
             user: user.name(),
@@ -187,7 +187,7 @@ impl Job {
             Access::ReadAll => (true, false),
             Access::WriteAll => (true, true),
             Access::Write => (false, true),
-            Access::Read => (false, self.session.remembers_reads()),
+            Access::Read => (false, self.session.tracks_reads()),
             _ => (false, false),
         };
         let is_held = |key: &PlannedKey| {
@@ -274,7 +274,7 @@ impl Job {
         };
         let result = (found.command.run)(&mut ctx, args, Reply::new(ReplyBuffer::new(out, protocol)));
         if ctx.session.tracking.is_some() {
-            ctx.remember_reads();
+            ctx.record_reads();
         }
         self.effects.log_request(&mut self.data, found.command, args, db, dirty_before);
         self.session.blocked = None;

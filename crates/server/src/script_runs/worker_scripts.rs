@@ -116,7 +116,7 @@ impl WorkerScripts {
             Code::Function { .. } => false,
         };
         *self.planned.borrow_mut() = Some(code);
-        let mode = if reads_only && !session.remembers_reads() { Mode::Read } else { Mode::Write };
+        let mode = if reads_only && !session.tracks_reads() { Mode::Read } else { Mode::Write };
         match latches {
             _ if needs_everything || latches == ScriptLatches::Everything => {
                 ScriptPlan::Everything(Mode::Write)
@@ -333,7 +333,7 @@ impl WorkerScripts {
     /// Shows the request to monitors, before its commands.
     fn feed_monitors(&self, ctx: &Ctx<'_>) {
         if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) {
-            let found = Found { command: ctx.command, id: ctx.id, shape: PlanKind::Other };
+            let found = Found { command: ctx.command, id: ctx.id, plan_kind: PlanKind::Other };
             let now = os::clock::unix_micros();
             let line: Arc<[u8]> = crate::monitoring::monitor::line(ctx.session, found, ctx.args, now).into();
             self.shared.hub.post_to_monitors(self.thread, &line);

@@ -129,7 +129,10 @@ impl Shared {
         (name, args): (&str, Args<'_>),
     ) {
         let object = denial.object(name, args);
-        self.record_denial(client, &DenialEvent { what: Some(denial.what), context, object: &object, user });
+        self.record_denial(
+            client,
+            &DenialEvent { missing: Some(denial.missing), context, object: &object, user },
+        );
     }
 
     /// Records a denial for a client.

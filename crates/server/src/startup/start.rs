@@ -29,7 +29,7 @@ const PID_FILE_DEFAULT: &str = "/var/run/redis.pid";
 pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
     let program = if arguments.is_empty() { OsString::new() } else { arguments.remove(0) };
     if program.as_encoded_bytes().ends_with(b"-sentinel") {
-        return fail(&UsageError::NotOffered("--sentinel".to_owned()));
+        return fail(&UsageError::Unsupported("--sentinel".to_owned()));
     }
     let command_line = match CommandLine::parse(arguments) {
         Ok(Invocation::Serve(command_line)) => command_line,

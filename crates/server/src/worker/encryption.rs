@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use commands::acl::{DenialContext, Denied};
+use commands::acl::{DenialContext, MissingPermission};
 use commands::host::DenialEvent;
 use commands::reply_buffers::ReplyParts;
 use config::TlsAuthClientsUser;
@@ -236,8 +236,8 @@ impl Worker {
                 }
             }
         } else if let Some(name) = names.last() {
-            let (what, context) = (Some(Denied::Certificate), DenialContext::Toplevel);
-            let event = DenialEvent { what, context, object: b"", user: name };
+            let (missing, context) = (Some(MissingPermission::Certificate), DenialContext::Toplevel);
+            let event = DenialEvent { missing, context, object: b"", user: name };
             self.shared.record_denial(connection.session.id, &event);
         }
     }

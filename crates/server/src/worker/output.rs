@@ -290,7 +290,8 @@ impl Worker {
         let now = self.clock.uptime;
         let settings = &self.executor.settings;
         let Some(connection) = self.connections.find_mut(token) else { return false };
-        let class = if connection.session.is_listener() { ClientClass::Pubsub } else { ClientClass::Normal };
+        let class =
+            if connection.session.in_subscribed_mode() { ClientClass::Pubsub } else { ClientClass::Normal };
         let limit = settings.config.client_output_buffer_limit.of(class);
         let hard = (is_unauthenticated(connection, settings) && pending > UNAUTHENTICATED_OUTPUT_SIZE_MAX)
             || limit.hard_size > 0 && pending as u64 >= limit.hard_size;

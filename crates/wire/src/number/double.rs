@@ -48,7 +48,7 @@ pub fn parse_f64_decimal(text: &[u8]) -> Option<f64> {
     if is_hexadecimal { None } else { parse_f64(text) }
 }
 
-/// Reads the text behind `0x`.
+/// Reads the text after `0x`.
 fn parse_hexadecimal_f64(digits: &[u8]) -> Option<f64> {
     // IEEE 754 binary64: 52 bits of fraction below 11 of exponent. Subnormal numbers have no hidden bit.
     const FRACTION_BITS: u32 = 52;

@@ -49,7 +49,7 @@ enum Magnitude {
 }
 
 impl Extended {
-    /// Zero, the value of an absent number.
+    /// Zero.
     pub const ZERO: Self = Self {
         is_negative: false,
         magnitude: Magnitude::Finite { significand: 0, exponent: EXTENDED.exponent_min },

@@ -1,9 +1,9 @@
 //! Short decimal texts of doubles, by Grisu2.
 //!
 //! Source: Florian Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with Integers", 2010. The
-//! digits always read back as an equal double, and in 99.9 % of all cases they are the fewest. A newer
-//! algorithm would have no exceptions, but Redis and Valkey have them: `3600.89058` is `3600.8905800000002` to
-//! their users. The choice of the power, the two comparisons and the last rounding are therefore as in both servers.
+//! digits always read back as an equal double, and in 99.9 % of all cases they are the fewest. A newer algorithm
+//! would have no exceptions, but the replies would differ from Redis and Valkey: both print `3600.89058` as
+//! `3600.8905800000002`. The choice of the power, the two comparisons and the last rounding are therefore as in both servers.
 //!
 //! Invariants while generating digits:
 //! 1. `lower < value < upper` have one exponent, between -60 and -32, so that the integer part has at most 32
@@ -41,7 +41,7 @@ impl Decimal {
     ///
     /// All arguments have one unit: `rest` is the number's distance below the upper boundary, `range` the
     /// allowed distance, `target` the value's distance, and `step` the weight of the last digit.
-    fn approach(&mut self, range: u64, mut rest: u64, step: u64, target: u64) {
+    fn lower_last_digit(&mut self, range: u64, mut rest: u64, step: u64, target: u64) {
         while rest < target
             && range - rest >= step
             && (rest + step < target || target - rest > rest + step - target)
@@ -52,7 +52,7 @@ impl Decimal {
     }
 }
 
-/// `significand * 2^exponent`
+/// `significand * 2^exponent`.
 #[derive(Clone, Copy)]
 struct Binary {
     significand: u64,
@@ -121,7 +121,7 @@ fn generate(upper: u64, mut range: u64, mut target: u64, point: i32, exponent: i
         let rest = (u64::from(integer) << point) + fraction;
         if rest <= range {
             decimal.exponent += place_exponent as i32;
-            decimal.approach(range, rest, u64::from(place) << point, target);
+            decimal.lower_last_digit(range, rest, u64::from(place) << point, target);
             return decimal;
         }
         place /= 10;
@@ -135,7 +135,7 @@ fn generate(upper: u64, mut range: u64, mut target: u64, point: i32, exponent: i
         decimal.push((fraction >> point) as u32);
         fraction &= fraction_mask;
         if fraction < range {
-            decimal.approach(range, fraction, 1 << point, target);
+            decimal.lower_last_digit(range, fraction, 1 << point, target);
             return decimal;
         }
     }

@@ -76,14 +76,14 @@ pub fn decimal_digit_count(value: u64) -> usize {
 /// Writes `value` at the end of `buffer`, and returns the text.
 #[must_use]
 pub fn format_u64(value: u64, buffer: &mut [u8; I64_TEXT_SIZE_MAX]) -> &[u8] {
-    let start = fill_back(value, buffer);
+    let start = write_backwards(value, buffer);
     &buffer[start..]
 }
 
 /// Writes `value` at the end of `buffer`, and returns the text.
 #[must_use]
 pub fn format_i64(value: i64, buffer: &mut [u8; I64_TEXT_SIZE_MAX]) -> &[u8] {
-    let start = fill_back_signed(value, buffer);
+    let start = write_backwards_signed(value, buffer);
     &buffer[start..]
 }
 
@@ -97,26 +97,26 @@ pub fn write_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(format_u64(value, &mut [0; I64_TEXT_SIZE_MAX]));
 }
 
-/// Appends `mark`, the number and a line end.
-pub(crate) fn write_line(out: &mut Vec<u8>, mark: u8, value: i64) {
+/// Appends `type_byte`, the number and a line end.
+pub(crate) fn write_line(out: &mut Vec<u8>, type_byte: u8, value: i64) {
     match u64::try_from(value) {
         Ok(value @ ..100_000_000) => {
             // Composed as one word: single-byte stores would delay a later wide load of them (store
             // forwarding).
             let (digits, count) = digits_of(value);
             let end = u128::from(u16::from_le_bytes(*b"\r\n")) << (8 * (1 + count));
-            let line = u128::from(mark) | u128::from(digits) << 8 | end;
+            let line = u128::from(type_byte) | u128::from(digits) << 8 | end;
             let len = out.len();
             out.extend_from_slice(&line.to_le_bytes());
             out.truncate(len + 1 + count + 2);
         }
-        _ => write_long_line(out, mark, value),
+        _ => write_long_line(out, type_byte, value),
     }
 }
 
 #[inline(never)]
-fn write_long_line(out: &mut Vec<u8>, mark: u8, value: i64) {
-    out.push(mark);
+fn write_long_line(out: &mut Vec<u8>, type_byte: u8, value: i64) {
+    out.push(type_byte);
     write_i64(out, value);
     out.extend_from_slice(b"\r\n");
 }
@@ -138,8 +138,8 @@ const fn digits_of(value: u64) -> (u64, usize) {
 
 /// Writes sign and digits backwards from the buffer's end, and returns the position of the first byte.
 #[inline]
-fn fill_back_signed(value: i64, buffer: &mut [u8]) -> usize {
-    let start = fill_back(value.unsigned_abs(), buffer);
+fn write_backwards_signed(value: i64, buffer: &mut [u8]) -> usize {
+    let start = write_backwards(value.unsigned_abs(), buffer);
     if value >= 0 {
         return start;
     }
@@ -149,7 +149,7 @@ fn fill_back_signed(value: i64, buffer: &mut [u8]) -> usize {
 
 /// Writes the digits backwards from the buffer's end, and returns the position of the first one.
 #[inline]
-fn fill_back(mut value: u64, buffer: &mut [u8]) -> usize {
+fn write_backwards(mut value: u64, buffer: &mut [u8]) -> usize {
     let mut at = buffer.len();
     while value >= 100 {
         let pair = (value % 100) as usize * 2;

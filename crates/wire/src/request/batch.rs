@@ -191,8 +191,8 @@ impl Batch {
     }
 
     #[inline(always)]
-    fn push(&mut self, first_arg: usize, mark: u32, start: usize, size: usize, count: usize) {
-        let argc = (self.spans.len() - first_arg) as u32 | mark;
+    fn push(&mut self, first_arg: usize, inline_flag: u32, start: usize, size: usize, count: usize) {
+        let argc = (self.spans.len() - first_arg) as u32 | inline_flag;
         let (first_arg, start, size) = (first_arg as u32, start as u32, size as u32);
         self.series.push(Series { first_arg, argc, start, size, count: count as u32 });
         self.len += count;

@@ -1,7 +1,7 @@
 //! Inline requests: a line of words, as typed in a terminal.
 //!
 //! Words are separated by blanks. Double quotes allow C escapes and `\xHH`, single quotes only `\'`. As in
-//! Valkey 9, and unlike Redis, a word may continue behind its quotes.
+//! Valkey 9, and unlike Redis, a word may continue after its quotes.
 
 use super::args::Span;
 

@@ -1,6 +1,6 @@
-//! The lines that start requests and arguments: a mark, a number, a line end.
+//! The lines that start requests and arguments: a type byte, a number, a line end.
 //!
-//! Only limits of the protocol are checked here; the parser checks the limits that depend on the peer.
+//! Only limits of the protocol are checked here; the parser checks the limits that depend on the sender.
 
 use base::limits::{ARGUMENT_COUNT_MAX, INLINE_SIZE_MAX};
 
@@ -11,11 +11,11 @@ use crate::number_line::plain_number_line;
 /// The end of lines and arguments.
 pub(super) const LINE_END: &[u8; 2] = b"\r\n";
 
-/// The result of reading a mark, a number and a line end, at the start of a request or argument.
+/// The result of reading such a line at the start of a request or argument.
 pub(super) enum NumberLine<'a> {
     /// The number, and the position after the line.
     Read(u64, &'a [u8]),
-    /// The line is incomplete; this many bytes of it contain no end.
+    /// The line is incomplete; this many bytes of it contain no line end.
     Incomplete {
         line_scanned: usize,
     },

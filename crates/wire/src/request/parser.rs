@@ -1,8 +1,8 @@
 //! The parser of client input.
 //!
 //! Pure and resumable: [`Parser::parse`] appends the complete requests at the front of its input to a batch,
-//! and stores how much of the incomplete request it has read. So no byte of a large request is read twice,
-//! however the input is fragmented.
+//! and stores how much of the incomplete request it has read. No byte of a large request is read twice, however
+//! the input is fragmented.
 //!
 //! Invariants:
 //! 1. All stored positions are relative to the start of the incomplete request, which is the end of the
@@ -30,7 +30,7 @@ use super::batch::Batch;
 use super::inline;
 use super::lines::{LINE_END, NumberLine, count_line, find_in_line, length_line, plain_length_line};
 use super::protocol_error::ProtocolError;
-use super::repeat::count_alike;
+use super::repeat::count_repeats;
 use crate::number;
 use crate::number_line::short_number_line;
 
@@ -45,7 +45,7 @@ const KEPT_SPAN_COUNT_MAX: usize = 1024;
 
 /// The sender of the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Peer {
+pub enum Sender {
     /// An unauthenticated client. Each call parses only one request, because it may authenticate the client.
     Unauthenticated,
     /// A client.
@@ -59,7 +59,7 @@ pub enum Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
     /// The sender.
-    pub peer: Peer,
+    pub sender: Sender,
     /// `proto-max-bulk-len`: largest size of an argument from a client, in bytes.
     pub bulk_size_max: u64,
 }
@@ -67,7 +67,7 @@ pub struct RequestLimits {
 impl Default for RequestLimits {
     /// The limits of an authenticated client, with Redis's default of 512 MiB.
     fn default() -> Self {
-        Self { peer: Peer::Client, bulk_size_max: 512 * 1024 * 1024 }
+        Self { sender: Sender::Client, bulk_size_max: 512 * 1024 * 1024 }
     }
 }
 
@@ -104,32 +104,33 @@ struct Progress {
     line_scanned: usize,
 }
 
-/// The limits for this peer.
+/// The limits that apply to a sender.
 #[derive(Clone, Copy)]
 struct Bounds {
     count_max: u64,
     bulk_size_max: u64,
-    /// The limit on arguments after authentication. Exceeding it is a different error.
-    lasting_bulk_size_max: u64,
+    /// The limit on arguments after authentication. Exceeding it is a different error than the tighter limit before.
+    authenticated_bulk_size_max: u64,
 }
 
 impl Bounds {
     fn of(limits: &RequestLimits) -> Self {
-        let lasting_bulk_size_max = match limits.peer {
-            Peer::Unauthenticated | Peer::Client => limits.bulk_size_max,
-            Peer::Primary => u64::MAX,
+        let authenticated_bulk_size_max = match limits.sender {
+            Sender::Unauthenticated | Sender::Client => limits.bulk_size_max,
+            Sender::Primary => u64::MAX,
         };
-        let (count_max, bulk_size_max) = match limits.peer {
-            Peer::Unauthenticated => {
-                (UNAUTHENTICATED_ARGUMENT_COUNT_MAX, UNAUTHENTICATED_BULK_SIZE_MAX.min(lasting_bulk_size_max))
-            }
-            Peer::Client | Peer::Primary => (ARGUMENT_COUNT_MAX as u64, lasting_bulk_size_max),
+        let (count_max, bulk_size_max) = match limits.sender {
+            Sender::Unauthenticated => (
+                UNAUTHENTICATED_ARGUMENT_COUNT_MAX,
+                UNAUTHENTICATED_BULK_SIZE_MAX.min(authenticated_bulk_size_max),
+            ),
+            Sender::Client | Sender::Primary => (ARGUMENT_COUNT_MAX as u64, authenticated_bulk_size_max),
         };
-        Self { count_max, bulk_size_max, lasting_bulk_size_max }
+        Self { count_max, bulk_size_max, authenticated_bulk_size_max }
     }
 
     fn bulk_size_error(&self, size: u64) -> ProtocolError {
-        if size > self.lasting_bulk_size_max {
+        if size > self.authenticated_bulk_size_max {
             ProtocolError::InvalidLength
         } else {
             ProtocolError::UnauthenticatedLength
@@ -201,9 +202,9 @@ impl Parser {
     ) -> Parsed {
         let input = &bytes[..bytes.len().min(QUERY_BUFFER_SIZE_MAX)];
         let bounds = Bounds::of(limits);
-        let request_count_max = match limits.peer {
-            Peer::Unauthenticated => request_count_max.min(1),
-            Peer::Client | Peer::Primary => request_count_max,
+        let request_count_max = match limits.sender {
+            Sender::Unauthenticated => request_count_max.min(1),
+            Sender::Client | Sender::Primary => request_count_max,
         };
         let mut parsed = Parsed::default();
         if request_count_max == 0 {
@@ -222,7 +223,7 @@ impl Parser {
             let start = parsed.consumed;
             let first_arg = batch.spans.len();
             let count_max = full_at - batch.len();
-            match start_requests(input, start, line_scanned, limits.peer, &bounds, batch, count_max) {
+            match start_requests(input, start, line_scanned, limits.sender, &bounds, batch, count_max) {
                 Step::Complete(size) => parsed.consumed += size,
                 step => {
                     self.spans.extend(batch.spans.drain(first_arg..));
@@ -237,7 +238,7 @@ impl Parser {
     /// Continues with the arguments of the incomplete request at the front of `input`.
     #[inline(never)]
     fn resume(&mut self, input: &[u8], bounds: &Bounds, batch: &mut Batch) -> Step {
-        // Arguments are collected here, not in the batch: moving them to and fro in each call would be
+        // Arguments are collected here, not in the batch: moving them between both in each call would be
         // quadratic.
         let progress = std::mem::take(&mut self.progress);
         let step = read_bulks(input, progress, bounds, &mut self.spans);
@@ -285,14 +286,14 @@ fn start_requests(
     input: &[u8],
     start: usize,
     line_scanned: usize,
-    peer: Peer,
+    sender: Sender,
     bounds: &Bounds,
     batch: &mut Batch,
     count_max: usize,
 ) -> Step {
     let rest = &input[start..];
     if rest.first() != Some(&b'*') {
-        return read_inline(input, start, line_scanned, peer, batch);
+        return read_inline(input, start, line_scanned, sender, batch);
     }
     let (count, after) = match short_number_line(rest, b'*') {
         Some((count, after)) => (u64::from(count), after),
@@ -322,7 +323,7 @@ fn start_requests(
         }
     };
     let Step::Complete(size) = step else { return step };
-    let count = count_alike(rest, size, &batch.spans[first_arg..], count_max);
+    let count = count_repeats(rest, size, &batch.spans[first_arg..], count_max);
     batch.push_multibulk(first_arg, start, size, count);
     Step::Complete(count * size)
 }
@@ -402,8 +403,8 @@ fn read_bulk(
         return Err(bounds.bulk_size_error(len));
     }
     let start = request.len() - body.len();
-    let behind = usize::try_from(len).ok().and_then(|len| body.get(len..)).unwrap_or_default();
-    match behind.split_first_chunk() {
+    let after = usize::try_from(len).ok().and_then(|len| body.get(len..)).unwrap_or_default();
+    match after.split_first_chunk() {
         Some((LINE_END, after)) => {
             progress.args_missing -= 1;
             progress.bulk_len = None;
@@ -419,10 +420,10 @@ fn read_bulk(
     }
 }
 
-/// Reads an inline request: a line that ends in `\n` or `\r\n`. Redis and Valkey search the end in a C string,
+/// Reads an inline request: a line that ends in `\n` or `\r\n`. Redis and Valkey search a C string for the end,
 /// so a line with a NUL byte has none.
 #[inline(never)]
-fn read_inline(input: &[u8], start: usize, line_scanned: usize, peer: Peer, batch: &mut Batch) -> Step {
+fn read_inline(input: &[u8], start: usize, line_scanned: usize, sender: Sender, batch: &mut Batch) -> Step {
     let rest = &input[start..];
     let end = find_in_line(rest, line_scanned, |byte| matches!(byte, b'\n' | 0));
     let Some(line_feed) = end.filter(|&end| rest[end] == b'\n') else {
@@ -434,7 +435,7 @@ fn read_inline(input: &[u8], start: usize, line_scanned: usize, peer: Peer, batc
     };
     let line = &rest[..line_feed];
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    if peer == Peer::Primary && !line.is_empty() {
+    if sender == Sender::Primary && !line.is_empty() {
         return Step::Failed(ProtocolError::InlineFromPrimary);
     }
     let size = line_feed + 1;

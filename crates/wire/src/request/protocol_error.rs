@@ -9,7 +9,7 @@ pub enum ProtocolError {
     InlineTooBig,
     /// An inline request that ends inside quotes, or has text directly after a closing quote.
     UnbalancedQuotes,
-    /// An inline request on a replication stream: the two sides are out of step.
+    /// An inline request on a replication stream: the stream is corrupt.
     InlineFromPrimary,
     /// An argument count without a line end in 64 KiB.
     CountLineTooBig,

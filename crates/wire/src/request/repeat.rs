@@ -10,10 +10,10 @@ use super::lines::{LINE_END, word};
 /// Bytes that are compared at once.
 const PART_SIZE: usize = 16;
 
-/// The number of requests at the front of `input` that repeat the first one, whose size and arguments are
-/// given, except for the contents of their arguments. At least 1, at most `count_max`.
+/// The number of requests at the front of `input` that equal the first one except for the contents of their
+/// arguments. The size and arguments of the first one are given. At least 1, at most `count_max`.
 #[inline(always)]
-pub(super) fn count_alike(input: &[u8], size: usize, spans: &[Span], count_max: usize) -> usize {
+pub(super) fn count_repeats(input: &[u8], size: usize, spans: &[Span], count_max: usize) -> usize {
     let Some((model, rest)) = input.split_at_checked(size) else { return 1 };
     let Some(form) = Form::of(model, spans) else { return 1 };
     1 + match *spans {
@@ -47,10 +47,10 @@ impl<'a> Form<'a> {
     fn count(&self, args: &[Span], mut rest: &[u8], count_max: usize) -> usize {
         let mut count = 0;
         while count < count_max
-            && let Some((request, behind)) = rest.split_at_checked(self.model.len())
+            && let Some((request, after)) = rest.split_at_checked(self.model.len())
             && self.is_of(args, request).is_some()
         {
-            (rest, count) = (behind, count + 1);
+            (rest, count) = (after, count + 1);
         }
         count
     }

@@ -11,7 +11,7 @@ pub(super) enum Stop {
 }
 
 impl Stop {
-    /// The result for a caller that may receive the rest later.
+    /// `Ok(None)` for an incomplete reply: the caller may read it again with more bytes.
     pub(super) fn into_result<T>(self) -> Result<Option<T>, ResponseError> {
         match self {
             Self::Incomplete => Ok(None),
@@ -32,7 +32,7 @@ pub(super) enum Length {
     Known(u64),
     /// `-1`: null, as distinct from empty.
     Null,
-    /// `?`: parts follow, up to an end mark.
+    /// `?`: parts follow, up to an end marker.
     Streamed,
 }
 
@@ -42,12 +42,12 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The byte with the type of the next reply.
+    /// The first byte of the next reply, which determines its type.
     #[inline]
-    pub(super) fn mark(&mut self) -> Result<u8, Stop> {
-        let (&mark, rest) = self.rest.split_first().ok_or(Stop::Incomplete)?;
+    pub(super) fn type_byte(&mut self) -> Result<u8, Stop> {
+        let (&type_byte, rest) = self.rest.split_first().ok_or(Stop::Incomplete)?;
         self.rest = rest;
-        Ok(mark)
+        Ok(type_byte)
     }
 
     /// The text up to the end of the line.
@@ -60,9 +60,9 @@ impl<'a> Cursor<'a> {
         Ok(line)
     }
 
-    /// The length in the header of a reply of type `mark`.
+    /// The length in the header of a reply of type `type_byte`.
     #[inline]
-    pub(super) fn length(&mut self, mark: u8) -> Result<Length, Stop> {
+    pub(super) fn length(&mut self, type_byte: u8) -> Result<Length, Stop> {
         let mut value = 0u64;
         let mut rest = self.rest;
         while let Some((&byte, after)) = rest.split_first() {
@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
             value = value
                 .checked_mul(10)
                 .and_then(|tens| tens.checked_add(u64::from(digit)))
-                .ok_or(ResponseError::Malformed(mark))?;
+                .ok_or(ResponseError::Malformed(type_byte))?;
             rest = after;
         }
         if rest.len() < self.rest.len() && rest.first().is_none_or(|&byte| byte == b'\r') {
@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
         match self.line()? {
             b"-1" => Ok(Length::Null),
             b"?" => Ok(Length::Streamed),
-            _ => Err(ResponseError::Malformed(mark).into()),
+            _ => Err(ResponseError::Malformed(type_byte).into()),
         }
     }
 

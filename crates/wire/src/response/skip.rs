@@ -18,7 +18,7 @@ pub struct Skipped {
 /// Elements that are missing before the enclosing aggregate continues.
 struct Level {
     due: u64,
-    /// Whether any number of elements may follow, up to an end mark.
+    /// Whether any number of elements may follow, up to an end marker.
     is_streamed: bool,
 }
 
@@ -47,29 +47,29 @@ fn skip_plain(bytes: &[u8]) -> Option<&[u8]> {
 fn skip_checked(bytes: &[u8]) -> Result<Option<Skipped>, ResponseError> {
     let mut cursor = Cursor { rest: bytes };
     match skip_whole(&mut cursor) {
-        Ok(mark) => Ok(Some(Skipped {
+        Ok(type_byte) => Ok(Some(Skipped {
             len: bytes.len() - cursor.rest.len(),
-            is_error: matches!(mark, b'-' | b'!'),
-            is_push: mark == b'>',
+            is_error: matches!(type_byte, b'-' | b'!'),
+            is_push: type_byte == b'>',
         })),
         Err(stop) => stop.into_result(),
     }
 }
 
-/// Skips one reply with its attributes, and returns its mark.
+/// Skips one reply with its attributes, and returns its type byte.
 #[inline]
 fn skip_whole(cursor: &mut Cursor<'_>) -> Result<u8, Stop> {
     loop {
-        let mark = cursor.mark()?;
-        match skip_head(cursor, mark)? {
-            Head::Whole => return Ok(mark),
+        let type_byte = cursor.type_byte()?;
+        match skip_head(cursor, type_byte)? {
+            Head::Whole => return Ok(type_byte),
             Head::Elements(due) => {
                 skip_elements(cursor, Level { due, is_streamed: false })?;
-                return Ok(mark);
+                return Ok(type_byte);
             }
             Head::Streamed => {
                 skip_elements(cursor, Level { due: 0, is_streamed: true })?;
-                return Ok(mark);
+                return Ok(type_byte);
             }
             Head::Attribute(due) => skip_elements(cursor, Level { due, is_streamed: false })?,
         }
@@ -92,16 +92,16 @@ fn skip_elements(cursor: &mut Cursor<'_>, mut level: Level) -> Result<(), Stop> 
             level.due = level.due.saturating_sub(1);
             continue;
         }
-        let mark = cursor.mark()?;
-        if mark == b'.' {
+        let type_byte = cursor.type_byte()?;
+        if type_byte == b'.' {
             if level.due > 0 || !cursor.line()?.is_empty() {
-                return Err(ResponseError::Malformed(mark).into());
+                return Err(ResponseError::Malformed(type_byte).into());
             }
             level.is_streamed = false;
             continue;
         }
         level.due = level.due.saturating_sub(1);
-        let added = match skip_head(cursor, mark)? {
+        let added = match skip_head(cursor, type_byte)? {
             Head::Whole => 0,
             Head::Elements(count) => count,
             Head::Attribute(count) => count + 1,
@@ -110,7 +110,7 @@ fn skip_elements(cursor: &mut Cursor<'_>, mut level: Level) -> Result<(), Stop> 
                 0
             }
         };
-        level.due = level.due.checked_add(added).ok_or(ResponseError::Malformed(mark))?;
+        level.due = level.due.checked_add(added).ok_or(ResponseError::Malformed(type_byte))?;
     }
 }
 
@@ -121,20 +121,20 @@ enum Head {
     Elements(u64),
     /// A fixed number of elements, and then the reply that they describe.
     Attribute(u64),
-    /// Elements up to an end mark.
+    /// Elements up to an end marker.
     Streamed,
 }
 
 /// Skips a reply except for its elements.
 #[inline]
-fn skip_head(cursor: &mut Cursor<'_>, mark: u8) -> Result<Head, Stop> {
-    match mark {
+fn skip_head(cursor: &mut Cursor<'_>, type_byte: u8) -> Result<Head, Stop> {
+    match type_byte {
         b'+' | b'-' | b':' | b',' | b'(' | b'#' | b'_' => {
             cursor.line()?;
             Ok(Head::Whole)
         }
         b'$' | b'=' | b'!' => {
-            match cursor.length(mark)? {
+            match cursor.length(type_byte)? {
                 Length::Known(len) => {
                     cursor.bytes(len)?;
                 }
@@ -144,31 +144,31 @@ fn skip_head(cursor: &mut Cursor<'_>, mark: u8) -> Result<Head, Stop> {
             Ok(Head::Whole)
         }
         b'*' | b'~' | b'>' | b'%' | b'|' => {
-            let pair = if matches!(mark, b'%' | b'|') { 2 } else { 1 };
-            match cursor.length(mark)? {
+            let pair = if matches!(type_byte, b'%' | b'|') { 2 } else { 1 };
+            match cursor.length(type_byte)? {
                 Length::Known(count) => {
-                    let count = count.checked_mul(pair).ok_or(ResponseError::Malformed(mark))?;
-                    Ok(if mark == b'|' { Head::Attribute(count) } else { Head::Elements(count) })
+                    let count = count.checked_mul(pair).ok_or(ResponseError::Malformed(type_byte))?;
+                    Ok(if type_byte == b'|' { Head::Attribute(count) } else { Head::Elements(count) })
                 }
                 Length::Null => Ok(Head::Whole),
-                Length::Streamed if mark == b'|' => Err(ResponseError::Malformed(mark).into()),
+                Length::Streamed if type_byte == b'|' => Err(ResponseError::Malformed(type_byte).into()),
                 Length::Streamed => Ok(Head::Streamed),
             }
         }
-        _ => Err(ResponseError::UnknownMark(mark).into()),
+        _ => Err(ResponseError::UnknownType(type_byte).into()),
     }
 }
 
 /// Skips the parts of a streamed string: `;<length>` and bytes, up to a part of length 0.
 fn skip_chunks(cursor: &mut Cursor<'_>) -> Result<(), Stop> {
     loop {
-        match cursor.mark()? {
+        match cursor.type_byte()? {
             b';' => match cursor.length(b';')? {
                 Length::Known(0) => return Ok(()),
                 Length::Known(len) => cursor.bytes(len)?,
                 _ => return Err(ResponseError::Malformed(b';').into()),
             },
-            other => return Err(ResponseError::UnknownMark(other).into()),
+            other => return Err(ResponseError::UnknownType(other).into()),
         };
     }
 }

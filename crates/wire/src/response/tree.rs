@@ -93,14 +93,14 @@ fn read_reply(cursor: &mut Cursor<'_>, depth: usize) -> Result<Reply, Stop> {
     if depth > NESTING_MAX {
         return Err(ResponseError::NestedTooDeeply.into());
     }
-    let mark = cursor.mark()?;
-    let malformed = || Stop::Failed(ResponseError::Malformed(mark));
-    Ok(match mark {
+    let type_byte = cursor.type_byte()?;
+    let malformed = || Stop::Failed(ResponseError::Malformed(type_byte));
+    Ok(match type_byte {
         b'+' => Reply::Simple(cursor.line()?.to_vec()),
         b'-' => Reply::Error(cursor.line()?.to_vec()),
         b':' => Reply::Integer(read_integer(cursor.line()?).ok_or_else(malformed)?),
-        b'$' => read_string(cursor, mark)?.map_or(Reply::NullBulk, Reply::Bulk),
-        b'!' => Reply::Error(read_string(cursor, mark)?.ok_or_else(malformed)?),
+        b'$' => read_string(cursor, type_byte)?.map_or(Reply::NullBulk, Reply::Bulk),
+        b'!' => Reply::Error(read_string(cursor, type_byte)?.ok_or_else(malformed)?),
         b'_' => cursor.line()?.is_empty().then_some(Reply::Null).ok_or_else(malformed)?,
         b',' => match cursor.line()? {
             b"nan" | b"-nan" => Reply::Double(f64::NAN),
@@ -113,21 +113,21 @@ fn read_reply(cursor: &mut Cursor<'_>, depth: usize) -> Result<Reply, Stop> {
         },
         b'(' => Reply::BigNumber(cursor.line()?.to_vec()),
         b'=' => {
-            let text = read_string(cursor, mark)?.ok_or_else(malformed)?;
+            let text = read_string(cursor, type_byte)?.ok_or_else(malformed)?;
             match text.split_first_chunk() {
                 Some((format, [b':', text @ ..])) => Reply::Verbatim(*format, text.to_vec()),
                 _ => return Err(malformed()),
             }
         }
-        b'*' => read_elements(cursor, mark, depth)?.map_or(Reply::NullArray, Reply::Array),
-        b'~' => Reply::Set(read_elements(cursor, mark, depth)?.ok_or_else(malformed)?),
-        b'>' => Reply::Push(read_elements(cursor, mark, depth)?.ok_or_else(malformed)?),
-        b'%' => Reply::Map(read_pairs(cursor, mark, depth)?),
+        b'*' => read_elements(cursor, type_byte, depth)?.map_or(Reply::NullArray, Reply::Array),
+        b'~' => Reply::Set(read_elements(cursor, type_byte, depth)?.ok_or_else(malformed)?),
+        b'>' => Reply::Push(read_elements(cursor, type_byte, depth)?.ok_or_else(malformed)?),
+        b'%' => Reply::Map(read_pairs(cursor, type_byte, depth)?),
         b'|' => {
-            let attributes = read_pairs(cursor, mark, depth)?;
+            let attributes = read_pairs(cursor, type_byte, depth)?;
             Reply::Attributed(attributes, Box::new(read_reply(cursor, depth + 1)?))
         }
-        other => return Err(ResponseError::UnknownMark(other).into()),
+        other => return Err(ResponseError::UnknownType(other).into()),
     })
 }
 
@@ -137,16 +137,16 @@ fn read_integer(text: &[u8]) -> Option<i64> {
 }
 
 /// Reads the rest of a string, in one piece or streamed; `None` for RESP2's null.
-fn read_string(cursor: &mut Cursor<'_>, mark: u8) -> Result<Option<Vec<u8>>, Stop> {
-    match cursor.length(mark)? {
+fn read_string(cursor: &mut Cursor<'_>, type_byte: u8) -> Result<Option<Vec<u8>>, Stop> {
+    match cursor.length(type_byte)? {
         Length::Known(len) => Ok(Some(cursor.bytes(len)?.to_vec())),
         Length::Null => Ok(None),
         Length::Streamed => {
             let mut text = Vec::new();
             loop {
-                match cursor.mark()? {
+                match cursor.type_byte()? {
                     b';' => {}
-                    other => return Err(ResponseError::UnknownMark(other).into()),
+                    other => return Err(ResponseError::UnknownType(other).into()),
                 }
                 match cursor.length(b';')? {
                     Length::Known(0) => return Ok(Some(text)),
@@ -159,9 +159,9 @@ fn read_string(cursor: &mut Cursor<'_>, mark: u8) -> Result<Option<Vec<u8>>, Sto
 }
 
 /// Reads the elements of an aggregate; `None` for RESP2's null.
-fn read_elements(cursor: &mut Cursor<'_>, mark: u8, depth: usize) -> Result<Option<Vec<Reply>>, Stop> {
+fn read_elements(cursor: &mut Cursor<'_>, type_byte: u8, depth: usize) -> Result<Option<Vec<Reply>>, Stop> {
     let mut elements = Vec::new();
-    match cursor.length(mark)? {
+    match cursor.length(type_byte)? {
         Length::Known(count) => {
             for _ in 0..count {
                 elements.push(read_reply(cursor, depth + 1)?);
@@ -178,30 +178,30 @@ fn read_elements(cursor: &mut Cursor<'_>, mark: u8, depth: usize) -> Result<Opti
 }
 
 /// Reads the pairs of a map or of attributes.
-fn read_pairs(cursor: &mut Cursor<'_>, mark: u8, depth: usize) -> Result<Vec<(Reply, Reply)>, Stop> {
+fn read_pairs(cursor: &mut Cursor<'_>, type_byte: u8, depth: usize) -> Result<Vec<(Reply, Reply)>, Stop> {
     let mut pairs = Vec::new();
-    match cursor.length(mark)? {
+    match cursor.length(type_byte)? {
         Length::Known(count) => {
             for _ in 0..count {
                 pairs.push((read_reply(cursor, depth + 1)?, read_reply(cursor, depth + 1)?));
             }
         }
-        Length::Streamed if mark == b'%' => {
+        Length::Streamed if type_byte == b'%' => {
             while !at_stream_end(cursor)? {
                 pairs.push((read_reply(cursor, depth + 1)?, read_reply(cursor, depth + 1)?));
             }
         }
-        Length::Streamed | Length::Null => return Err(ResponseError::Malformed(mark).into()),
+        Length::Streamed | Length::Null => return Err(ResponseError::Malformed(type_byte).into()),
     }
     Ok(pairs)
 }
 
-/// Consumes the mark that ends a streamed aggregate, if it is next.
+/// Consumes the end marker of a streamed aggregate, if it is next.
 fn at_stream_end(cursor: &mut Cursor<'_>) -> Result<bool, Stop> {
     match cursor.rest.first() {
         None => Err(Stop::Incomplete),
         Some(b'.') => {
-            cursor.mark()?;
+            cursor.type_byte()?;
             if cursor.line()?.is_empty() { Ok(true) } else { Err(ResponseError::Malformed(b'.').into()) }
         }
         Some(_) => Ok(false),

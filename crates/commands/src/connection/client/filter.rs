@@ -11,7 +11,7 @@ use crate::doc::Arg;
 use crate::error::{CommandError, up_to_nul};
 use crate::host::{ClientFilter, ClientKind, Criteria};
 
-/// All flag letters, including those that are never set yet.
+/// All flag letters, including letters of features that do not exist yet.
 const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
 
 /// The value of `SKIPME`.
@@ -23,9 +23,9 @@ pub enum SkipMe {
     No,
 }
 
-/// The state that a filter can refer to.
+/// The server state that is needed to parse a filter.
 #[derive(Clone, Copy)]
-pub struct Known<'a> {
+pub struct FilterContext<'a> {
     /// The calling connection.
     pub own_id: u64,
     /// The number of databases.
@@ -39,7 +39,7 @@ pub fn parse(
     args: Args<'_>,
     mut at: usize,
     default: SkipMe,
-    known: Known<'_>,
+    context: FilterContext<'_>,
 ) -> Result<ClientFilter, CommandError> {
     let mut filter = ClientFilter::default();
     let mut skip = default;
@@ -64,11 +64,11 @@ pub fn parse(
                     _ => return Err(CommandError::SYNTAX),
                 };
             }
-            _ => parse_criterion(criteria, criterion, inverted, value, known)?,
+            _ => parse_criterion(criteria, criterion, inverted, value, context)?,
         }
         at += 2;
     }
-    filter.skip_id = (skip == SkipMe::Yes).then_some(known.own_id);
+    filter.skip_id = (skip == SkipMe::Yes).then_some(context.own_id);
     Ok(filter)
 }
 
@@ -97,7 +97,7 @@ fn parse_criterion(
     criterion: &[u8],
     inverted: bool,
     value: &[u8],
-    known: Known<'_>,
+    context: FilterContext<'_>,
 ) -> Result<(), CommandError> {
     // Valkey compares most of them as C strings.
     let value = match criterion {
@@ -119,12 +119,12 @@ fn parse_criterion(
         b"lib-name" => criteria.lib_name = text,
         b"lib-ver" => criteria.lib_version = text,
         b"user" => {
-            if known.users.find(value).is_none() {
+            if context.users.find(value).is_none() {
                 return Err(CommandError::quote("ERR No such user '", value, "'"));
             }
             criteria.user = text;
         }
-        b"db" => criteria.db = Some(parse_db(inverted, value, known.db_count)?),
+        b"db" => criteria.db = Some(parse_db(inverted, value, context.db_count)?),
         b"flags" => {
             check_letters("flags", if inverted { "NOT-FLAGS" } else { "provided" }, FLAG_LETTERS, value)?;
             criteria.flags = text;
@@ -148,8 +148,8 @@ fn parse_db(inverted: bool, value: &[u8], db_count: u32) -> Result<u16, CommandE
     })
 }
 
-fn check_letters(what: &str, filter: &str, known: &[u8], value: &[u8]) -> Result<(), CommandError> {
-    if value.iter().all(|letter| known.contains(letter)) {
+fn check_letters(what: &str, filter: &str, context: &[u8], value: &[u8]) -> Result<(), CommandError> {
+    if value.iter().all(|letter| context.contains(letter)) {
         return Ok(());
     }
     Err(CommandError::quote(&format!("ERR Unknown {what} found in the {filter} filter: "), value, ""))
@@ -204,7 +204,7 @@ pub const LIST_DOC: &[Arg] = &criteria(
     TYPES,
 );
 
-/// Documentation of the criteria of `CLIENT KILL`, which had most of them earlier.
+/// Documentation of the criteria of `CLIENT KILL`, with the versions that added them there.
 pub const KILL_DOC: &[Arg] = &criteria(
     [
         ID.since("2.8.12"),
@@ -218,7 +218,7 @@ pub const KILL_DOC: &[Arg] = &criteria(
     NOT_KILL_TYPES,
 );
 
-/// Returns these criteria, and those added to both commands at the same time.
+/// Returns the given criteria, followed by those that one version added to both commands.
 const fn criteria([a, b, c, d, e, f, g]: [Arg; 7], types: &'static [Arg]) -> [Arg; 27] {
     [
         a,
@@ -278,7 +278,7 @@ mod tests {
     fn keeps(words: &str) -> Result<bool, String> {
         let args: wire::request::ArgsBuf = words.split(' ').map(str::as_bytes).collect();
         let users = Users::new(&CATALOGUE);
-        parse(args.args(), 0, SkipMe::No, Known { own_id: 7, db_count: 16, users: &users })
+        parse(args.args(), 0, SkipMe::No, FilterContext { own_id: 7, db_count: 16, users: &users })
             .map(|filter| filter.keeps(&facts()))
             .map_err(|error| String::from_utf8_lossy(error.text()).into_owned())
     }

@@ -1,18 +1,18 @@
-//! `CLIENT`: state of the calling connection and of others.
+//! `CLIENT`: state of the calling connection and of administration.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `itself.rs` | state of the calling connection |
-//! | `others.rs` | listing, closing, pausing and unblocking connections |
+//! | `own_state.rs` | state of the calling connection |
+//! | `administration.rs` | listing, closing, pausing and unblocking connections |
 //! | `filter.rs` | filters of `LIST` and `KILL` |
 //! | `tracking.rs` | client-side caching |
 
+mod administration;
 mod filter;
-mod itself;
-mod others;
+mod own_state;
 mod tracking;
 
-pub(super) use itself::check_name;
+pub(super) use own_state::check_name;
 
 use wire::request::Args;
 
@@ -31,34 +31,35 @@ pub const COMMAND: Command = Command::container(
         .complexity("Depends on subcommand."),
     &[
         tracking::CACHING,
-        itself::CAPA,
-        itself::GETNAME,
+        own_state::CAPA,
+        own_state::GETNAME,
         tracking::GETREDIR,
         help::command(Group::Connection, "5.0.0", run_help),
-        itself::ID,
-        itself::IMPORT_SOURCE,
-        itself::INFO,
-        others::KILL,
-        others::LIST,
-        itself::NO_EVICT,
-        itself::NO_TOUCH,
-        others::PAUSE,
-        itself::REPLY,
-        itself::SETINFO,
-        itself::SETNAME,
+        own_state::ID,
+        own_state::IMPORT_SOURCE,
+        own_state::INFO,
+        administration::KILL,
+        administration::LIST,
+        own_state::NO_EVICT,
+        own_state::NO_TOUCH,
+        administration::PAUSE,
+        own_state::REPLY,
+        own_state::SETINFO,
+        own_state::SETNAME,
         tracking::TRACKING,
         tracking::TRACKINGINFO,
-        others::UNBLOCK,
-        others::UNPAUSE,
+        administration::UNBLOCK,
+        administration::UNPAUSE,
     ],
 );
 
 /// Flags of subcommands about the calling connection.
-const ITSELF: Flags =
+const OWN_STATE_FLAGS: Flags =
     Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY).union(Flags::SESSION);
 
-/// Flags of subcommands about others.
-const OTHERS: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
+/// Flags of subcommands about other connections.
+const ADMINISTRATION_FLAGS: Flags =
+    Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
 
 fn run_help(_ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     help::answer(&COMMAND, reply)

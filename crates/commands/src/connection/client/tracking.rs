@@ -6,7 +6,7 @@ use wire::number::parse_i64_strict;
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
-use super::{ITSELF, on_or_off};
+use super::{OWN_STATE_FLAGS, on_or_off};
 use crate::command::{Categories, Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
@@ -14,7 +14,7 @@ use crate::error::{CommandError, up_to_nul};
 use crate::reply::{Replied, Reply};
 use crate::session::{Session, SessionFlags};
 use crate::subscriptions::SubscriptionKind;
-use crate::tracking::{Choice, Redirection, Tracking};
+use crate::tracking::{Redirection, Tracking, TrackingMode};
 use crate::word::Word;
 
 const ON_OFF: Arg = Arg::one_of("status", &[Arg::word("on", "ON"), Arg::word("off", "OFF")]);
@@ -40,24 +40,24 @@ pub const TRACKING: Command = Command::keyless(
     ]),
     track,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// `CLIENT CACHING YES|NO`
 pub const CACHING: Command = Command::keyless(
     "caching",
     3,
-    ITSELF,
+    OWN_STATE_FLAGS,
     Doc::new(Group::Connection, "6.0.0", "Sets whether the keys that the next command reads are tracked.")
         .args(&[Arg::one_of("mode", &[Arg::word("yes", "YES"), Arg::word("no", "NO")])]),
     caching,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// `CLIENT GETREDIR`
 pub const GETREDIR: Command = Command::keyless(
     "getredir",
     2,
-    ITSELF,
+    OWN_STATE_FLAGS,
     Doc::new(
         Group::Connection,
         "6.0.0",
@@ -65,7 +65,7 @@ pub const GETREDIR: Command = Command::keyless(
     ),
     |ctx, _, reply| Ok(reply.integer(redirect(ctx.session))),
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// `CLIENT TRACKINGINFO`
 pub const TRACKINGINFO: Command = Command::keyless(
@@ -75,7 +75,7 @@ pub const TRACKINGINFO: Command = Command::keyless(
     Doc::new(Group::Connection, "6.2.0", "Returns the tracking state of the connection."),
     tracking_info,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// Returns the reply of `CLIENT GETREDIR`: -1 without tracking, 0 without a redirection.
 fn redirect(session: &Session) -> i64 {
@@ -131,7 +131,7 @@ impl<'a> TrackingOptions<'a> {
         if self.bcast && self.prefixes.is_empty() { &[b""] } else { &self.prefixes }
     }
 
-    /// Where the invalidations of a connection are to go, if not to itself.
+    /// The redirection of a connection's invalidations; `None`: they go to the connection itself.
     fn redirection(&self, session: &Session) -> Option<Redirection> {
         let given = self.prefixes().iter().map(|prefix| Arc::from(*prefix));
         let mut prefixes: Vec<Arc<[u8]>> =
@@ -144,18 +144,18 @@ impl<'a> TrackingOptions<'a> {
 
     /// Rejects options that conflict with each other or with the current state of the connection.
     fn check(&self, session: &Session) -> Result<(), CommandError> {
-        let choice = session.tracking.as_ref().map(|tracking| tracking.choice);
+        let mode = session.tracking.as_ref().map(|tracking| tracking.mode);
         let refusal = if !self.bcast && !self.prefixes.is_empty() {
             "ERR PREFIX option requires BCAST mode to be enabled"
-        } else if choice.is_some() && session.broadcasts() != self.bcast {
+        } else if mode.is_some() && session.broadcasts() != self.bcast {
             "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it \
              with a different mode."
         } else if self.bcast && (self.opt_in || self.opt_out) {
             "ERR OPTIN and OPTOUT are not compatible with BCAST"
         } else if self.opt_in && self.opt_out {
             "ERR You can't specify both OPTIN mode and OPTOUT mode"
-        } else if (self.opt_in && choice == Some(Choice::OptOut))
-            || (self.opt_out && choice == Some(Choice::OptIn))
+        } else if (self.opt_in && mode == Some(TrackingMode::OptOut))
+            || (self.opt_out && mode == Some(TrackingMode::OptIn))
         {
             "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it \
              with a different mode."
@@ -165,7 +165,7 @@ impl<'a> TrackingOptions<'a> {
         Err(CommandError::new(refusal))
     }
 
-    /// Rejects prefixes of which one begins with another: a change would be announced twice.
+    /// Rejects a prefix that begins with another one: a change would be announced twice.
     fn check_prefixes(&self, session: &Session) -> Result<(), CommandError> {
         let overlap = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
         for (index, prefix) in self.prefixes.iter().enumerate() {
@@ -203,7 +203,7 @@ fn track(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
         ctx.host.redirect(ctx.session, redirection);
     }
     let mut out = reply.parts();
-    // Invalidations up to now are delivered according to the previous state.
+    // Earlier invalidations are delivered according to the previous state.
     ctx.host.catch_up(ctx.session, &mut out);
     if is_on {
         begin(ctx, &options);
@@ -219,13 +219,13 @@ fn track(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
 }
 
 fn begin(ctx: &mut Ctx<'_>, options: &TrackingOptions<'_>) {
-    let choice = match (options.opt_in, options.opt_out) {
-        (true, _) => Choice::OptIn,
-        (_, true) => Choice::OptOut,
-        _ => Choice::All,
+    let mode = match (options.opt_in, options.opt_out) {
+        (true, _) => TrackingMode::OptIn,
+        (_, true) => TrackingMode::OptOut,
+        _ => TrackingMode::All,
     };
     let caching = ctx.session.tracking.as_ref().is_some_and(|tracking| tracking.caching);
-    ctx.session.tracking = Some(Box::new(Tracking { redirect: options.redirect, choice, caching }));
+    ctx.session.tracking = Some(Box::new(Tracking { redirect: options.redirect, mode, caching }));
     ctx.session.flags.remove(SessionFlags::BROKEN_REDIRECT);
     ctx.session.flags.insert(SessionFlags::TRACKING);
     ctx.session.flags.set(SessionFlags::TRACKING_BCAST, options.bcast);
@@ -233,17 +233,17 @@ fn begin(ctx: &mut Ctx<'_>, options: &TrackingOptions<'_>) {
     if options.bcast {
         for prefix in options.prefixes() {
             if !ctx.session.is_subscribed_to(SubscriptionKind::Prefix, prefix) {
-                ctx.host.listen(ctx.session, SubscriptionKind::Prefix, prefix);
+                ctx.host.subscribe(ctx.session, SubscriptionKind::Prefix, prefix);
             }
         }
-        // Inside a transaction: effective from the next command on.
+        // Inside a transaction, tracking takes effect from the next command on.
         ctx.data.events.wanted = ctx.data.events.wanted.with_every_change(true);
     }
 }
 
 fn end(ctx: &mut Ctx<'_>, out: &mut ReplyBuffer<'_>) {
     for prefix in ctx.session.names_of(SubscriptionKind::Prefix) {
-        ctx.host.unlisten(ctx.session, SubscriptionKind::Prefix, &prefix, out);
+        ctx.host.unsubscribe(ctx.session, SubscriptionKind::Prefix, &prefix, out);
     }
     ctx.session.tracking = None;
     ctx.session.flags.remove(
@@ -262,15 +262,17 @@ fn caching(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
         ));
     };
     let (wanted, refusal) = match up_to_nul(args.at(2)).to_ascii_lowercase().as_slice() {
-        b"yes" => {
-            (Choice::OptIn, "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
-        }
-        b"no" => {
-            (Choice::OptOut, "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
-        }
+        b"yes" => (
+            TrackingMode::OptIn,
+            "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.",
+        ),
+        b"no" => (
+            TrackingMode::OptOut,
+            "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.",
+        ),
         _ => return Err(CommandError::SYNTAX),
     };
-    if tracking.choice != wanted {
+    if tracking.mode != wanted {
         return Err(CommandError::new(refusal));
     }
     tracking.caching = true;
@@ -281,16 +283,16 @@ fn tracking_info(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Rep
     let session = &*ctx.session;
     let flags = session.flags;
     let tracking = session.tracking.as_deref();
-    let choice = tracking.map_or(Choice::All, |tracking| tracking.choice);
+    let mode = tracking.map_or(TrackingMode::All, |tracking| tracking.mode);
     let is_caching = tracking.is_some_and(|tracking| tracking.caching);
     let words: Vec<&[u8]> = [
         (tracking.is_none(), &b"off"[..]),
         (tracking.is_some(), b"on"),
         (session.broadcasts(), b"bcast"),
-        (choice == Choice::OptIn, b"optin"),
-        (choice == Choice::OptIn && is_caching, b"caching-yes"),
-        (choice == Choice::OptOut, b"optout"),
-        (choice == Choice::OptOut && is_caching, b"caching-no"),
+        (mode == TrackingMode::OptIn, b"optin"),
+        (mode == TrackingMode::OptIn && is_caching, b"caching-yes"),
+        (mode == TrackingMode::OptOut, b"optout"),
+        (mode == TrackingMode::OptOut && is_caching, b"caching-no"),
         (flags.contains(SessionFlags::TRACKING_NOLOOP), b"noloop"),
         (flags.contains(SessionFlags::BROKEN_REDIRECT), b"broken_redirect"),
     ]

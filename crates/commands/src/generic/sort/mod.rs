@@ -98,10 +98,10 @@ const ORDER: Arg = Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("de
 const ALPHA: Arg = Arg::word("sorting", "ALPHA").optional();
 
 fn reaches(args: Args<'_>, stores: bool) -> bool {
-    SortOptions::parse(args, stores, true).is_ok_and(|options| options.reaches_other_keys())
+    SortOptions::parse(args, stores, true).is_ok_and(|options| options.accesses_other_keys())
 }
 
-/// Also finds it in requests with other errors; the handler rejects those.
+/// Finds the destination of `STORE`, even in a request with other errors, which the handler rejects.
 fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
     let mut destination = None;
     let mut index = 2;
@@ -179,7 +179,7 @@ fn store(ctx: &mut Ctx<'_>, list: List, reply: Reply<'_>) -> Replied {
     reply.integer(len as i64)
 }
 
-/// Records the stored list by its elements, because elements of equal weight have no defined order.
+/// Logs the stored list element by element, because elements of equal weight have no defined order.
 fn log_list(ctx: &mut Ctx<'_>, destination: Key<'_>, list: &List) {
     if !ctx.logs() {
         return;
@@ -212,9 +212,10 @@ fn sorted_rows<'c>(ctx: &'c Ctx<'_>, options: &SortOptions<'_>) -> Result<Vec<Ro
     let Some(entry) = ctx.data.find(ctx.key(0)) else { return Ok(Vec::new()) };
     let ValueRef::Object(object) = entry.value() else { return Err(CommandError::WRONG_TYPE) };
     let mut order = Order::of(options);
-    let is_fixed = options.store.is_some() || ctx.session.flags.contains(SessionFlags::IN_SCRIPT);
-    if order == Order::Given && entry.kind() == Kind::Set && is_fixed {
-        // A stored result, and that of a script, must not depend on the internal order of a set.
+    let must_be_deterministic =
+        options.store.is_some() || ctx.session.flags.contains(SessionFlags::IN_SCRIPT);
+    if order == Order::Given && entry.kind() == Kind::Set && must_be_deterministic {
+        // The result of a script, or a stored result, must not depend on the internal order of a set.
         order = Order::Text;
     }
     let mut rows = rows::of_object(object, order, options)?;

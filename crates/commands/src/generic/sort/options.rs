@@ -1,4 +1,4 @@
-//! The options of `SORT`, which the planner uses, too.
+//! The options of `SORT`, which both the planner and the handler parse.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -21,7 +21,7 @@ pub(super) struct SortOptions<'a> {
     pub by: Option<Pattern<'a>>,
     /// Each `GET`, in order.
     pub get: Vec<Pattern<'a>>,
-    /// `LIMIT`: how many to skip, and how many to return (negative: all).
+    /// `LIMIT`: the number of rows to skip, and the number to return (negative: all).
     pub limit: Option<(i64, i64)>,
     /// `DESC`
     pub is_descending: bool,
@@ -117,7 +117,7 @@ impl<'a> SortOptions<'a> {
     }
 
     /// Whether keys are accessed that are not among the arguments.
-    pub fn reaches_other_keys(&self) -> bool {
+    pub fn accesses_other_keys(&self) -> bool {
         self.by.iter().chain(&self.get).any(|pattern| pattern.names_keys())
     }
 }

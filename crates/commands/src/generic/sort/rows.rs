@@ -24,7 +24,7 @@ pub(super) struct Row<'a> {
 pub(super) enum Order {
     /// Unsorted: the existing order.
     Given,
-    /// By number: that of the element or of its weight.
+    /// By the number of the element or of its weight.
     Score,
     /// By text of the elements.
     Text,
@@ -44,8 +44,7 @@ impl Order {
     }
 }
 
-/// Returns the elements of a value: all of them, or only those within the limit if the order is
-/// [`Order::Given`].
+/// Returns the elements of a value. With [`Order::Given`], returns only the elements within the limit.
 pub(super) fn of_object<'a>(
     object: &'a Object,
     order: Order,
@@ -133,8 +132,8 @@ fn window(limit: Option<(i64, i64)>, len: usize) -> (usize, usize) {
     (start, count)
 }
 
-/// Compares as bytes. Results that are not stored are compared as C strings, in the collation of the C
-/// locale.
+/// Compares texts as bytes: up to the first NUL unless `is_whole`, as in Redis, where results that are not stored are
+/// compared as C strings.
 fn compare_texts(a: Item<'_>, b: Item<'_>, is_whole: bool) -> Ordering {
     let (mut a_buffer, mut b_buffer) = (DecimalBuffer::new(), DecimalBuffer::new());
     let (a, b) = (a.text(&mut a_buffer), b.text(&mut b_buffer));

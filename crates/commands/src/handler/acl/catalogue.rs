@@ -1,4 +1,4 @@
-//! The commands that ACL rules can name, by their numbers, and the databases and channels in arguments of requests.
+//! The commands that ACL rules can name, by number, and the databases and channels that requests name in their arguments.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,9 +17,9 @@ pub(super) enum Databases {
     Current,
     /// All.
     All,
-    /// The databases at these argument indexes, and that of the session for its keys.
+    /// The databases at these argument indexes, and the session's database for the keys.
     At(&'static [usize]),
-    /// The databases after each option `DB`, and that of the session for its keys.
+    /// The database after each option `DB`, and the session's database for the keys.
     AfterWord,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Channels {
     EachPattern,
 }
 
-/// Commands that name databases. Every other command is [`Databases::Current`].
+/// Commands that name databases. All others use [`Databases::Current`].
 static NAMED_DATABASES: &[(&str, Databases)] = &[
     ("copy", Databases::AfterWord),
     ("flushall", Databases::All),
@@ -43,7 +43,7 @@ static NAMED_DATABASES: &[(&str, Databases)] = &[
     ("swapdb", Databases::At(&[1, 2])),
 ];
 
-/// Commands that name channels, and need a permission for them. Ending a subscription needs none.
+/// Commands that name channels and need permission for them. Unsubscribing needs none.
 static NAMED_CHANNELS: &[(&str, Channels)] = &[
     ("psubscribe", Channels::EachPattern),
     ("publish", Channels::First),
@@ -55,7 +55,7 @@ static NAMED_CHANNELS: &[(&str, Channels)] = &[
 /// The index of the first option of `COPY`.
 const COPY_OPTIONS_AT: usize = 3;
 
-/// The number of commands for which a user has a permission.
+/// Maximum number of commands and subcommands: the size of a user's permission bitmap.
 pub(super) const COMMAND_COUNT_MAX: usize = 1024;
 
 /// The command table as rules and checks use it.
@@ -70,7 +70,7 @@ impl Catalogue {
     /// Returns the catalogue of all commands and subcommands, with their full names, by number.
     ///
     /// # Panics
-    /// If there are too many, or a command that names databases or channels is missing.
+    /// If there are more than `COMMAND_COUNT_MAX`, or a command that names databases or channels is missing.
     #[must_use]
     pub fn new(entries: &'static [(String, &'static Command)]) -> Self {
         assert!(entries.len() <= COMMAND_COUNT_MAX, "make COMMAND_COUNT_MAX larger");
@@ -147,8 +147,8 @@ impl Catalogue {
 }
 
 impl Databases {
-    /// Returns the argument indexes of the databases that a request names, with their numbers; nothing if one is not a
-    /// database, which the handler reports.
+    /// Returns the argument indexes of the databases that a request names, with their numbers. Returns nothing if
+    /// any of them is invalid: the handler then reports the error.
     pub(super) fn named(self, args: Args<'_>, db_count: usize) -> Vec<(usize, u32)> {
         let database = |at: usize| {
             let number = parse_i64_strict(args.get(at)?)?;
@@ -164,7 +164,7 @@ impl Databases {
     }
 }
 
-/// Returns the argument indexes of the database numbers of `COPY`: every one, although only the last one counts.
+/// Returns the argument indexes of all database numbers of `COPY`, although only the last one has an effect.
 fn databases_of_copy(args: Args<'_>) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = COPY_OPTIONS_AT;

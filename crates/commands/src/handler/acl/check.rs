@@ -1,14 +1,14 @@
 //! Whether a user may run a request: one of its selectors must allow the command, its databases, keys and channels.
 //!
-//! The one check for all ways to run a request: alone, in a transaction, for a waiter, in a script. A pure function of the
-//! user and the request. Cost: for a command with keys at fixed places no allocation; for each key the patterns of each
-//! selector until one matches.
+//! The one check for all ways to run a request: alone, in a transaction, for a waiter, in a script. A pure function
+//! of the user and the request. Cost: each key is compared with the patterns of each selector until one matches;
+//! commands with keys at fixed positions allocate nothing.
 
 use base::DbIndex;
 use wire::request::Args;
 
 use super::catalogue::{Databases, accesses_data, has_keys};
-use super::denial::{Denial, Denied};
+use super::denial::{Denial, MissingPermission};
 use super::selector::{ChannelRights, DatabaseRights, Selector};
 use super::user::User;
 use crate::command::{Begin, Find, Flags, KeyFlags, KeySpec, find_spec_keys};
@@ -28,13 +28,13 @@ impl User {
     /// Whether the user may run a request in a database.
     ///
     /// # Errors
-    /// If no selector allows it: the missing permission in the selector that allows most of it.
+    /// If no selector allows the request: the missing permission in the selector that allows most of it.
     pub fn check(&self, id: CommandId, args: Args<'_>, db: DbIndex, db_count: usize) -> Result<(), Denial> {
         if !self.is_restricted() {
             return Ok(());
         }
         let request = Request { id, args, db, db_count };
-        let mut worst = Denial { what: Denied::Database, argument: 0 };
+        let mut worst = Denial { missing: MissingPermission::Database, argument: 0 };
         for selector in self.selectors() {
             match self.check_selector(selector, request) {
                 Ok(()) => return Ok(()),
@@ -44,7 +44,8 @@ impl User {
         Err(worst)
     }
 
-    /// Whether a selector that allows the request also allows reading all keys: `SORT` reads keys named by values.
+    /// Whether a selector that allows the request also allows reading all keys. `SORT` reads keys that its arguments
+    /// do not name.
     #[must_use]
     pub fn may_read_all_keys(&self, id: CommandId, args: Args<'_>, db: DbIndex, db_count: usize) -> bool {
         let request = Request { id, args, db, db_count };
@@ -62,7 +63,7 @@ impl User {
         }
         let command = self.commands.command(id);
         if !selector.commands.allows(id, args.get(1)) && !command.flags.contains(Flags::NO_AUTH) {
-            return Err(Denial { what: Denied::Command, argument: 0 });
+            return Err(Denial { missing: MissingPermission::Command, argument: 0 });
         }
         for spec in command.keys.iter().filter(|spec| !spec.flags.contains(KeyFlags::NOT_KEY)) {
             let flags = flags_of(command, spec, args);
@@ -76,7 +77,7 @@ impl User {
 
     fn check_databases(&self, selector: &Selector, request: Request<'_>) -> Result<(), Denial> {
         let Request { id, args, db, db_count } = request;
-        let denied = |argument| Err(Denial { what: Denied::Database, argument });
+        let denied = |argument| Err(Denial { missing: MissingPermission::Database, argument });
         let databases = self.commands.databases(id);
         let allows = |database| selector.databases.allow(database, db_count);
         let command = self.commands.command(id);
@@ -97,13 +98,13 @@ impl User {
     fn check_channels(&self, selector: &Selector, request: Request<'_>) -> Result<(), Denial> {
         let (mut indexes, is_pattern) = self.commands.channels(request.id, request.args);
         match indexes.find(|index| !selector.channels.allow(request.args.at(*index), is_pattern)) {
-            Some(argument) => Err(Denial { what: Denied::Channel, argument }),
+            Some(argument) => Err(Denial { missing: MissingPermission::Channel, argument }),
             None => Ok(()),
         }
     }
 
-    /// Returns whether this user may use fewer channels than `old`, its former state. Wider patterns do not
-    /// count as containing narrower ones, as in Valkey; the subscriptions themselves are compared then.
+    /// Whether this user may use fewer channels than `old`, its previous state. Patterns are compared literally, as
+    /// in Valkey: a wider pattern does not cover a narrower one. If true, the caller checks each subscription.
     #[must_use]
     pub fn has_fewer_channels_than(&self, old: &Self) -> bool {
         let has_all = |user: &Self| user.selectors().iter().any(|own| own.channels == ChannelRights::All);
@@ -128,14 +129,14 @@ impl User {
 /// Checks the keys of one spec.
 #[inline]
 fn check_keys(selector: &Selector, spec: &KeySpec, flags: KeyFlags, args: Args<'_>) -> Result<(), Denial> {
-    let denied = |argument| Err(Denial { what: Denied::Key, argument });
+    let denied = |argument| Err(Denial { missing: MissingPermission::Key, argument });
     let allows = |index: usize| selector.keys.allow(args.at(index), flags);
     if let (None, Begin::Index(index), Find::Range { last: 0, .. }) = (spec.custom, spec.begin, spec.find) {
         let index = index as usize;
         return if index >= args.len() || allows(index) { Ok(()) } else { denied(index) };
     }
     let mut indexes = Vec::new();
-    // With invalid arguments, checks the keys found so far: the planner refuses the request.
+    // With invalid arguments, only the keys found so far are checked: the planner refuses the request anyway.
     let _ = find_spec_keys(spec, args, &mut indexes);
     match indexes.iter().find(|index| !allows(**index as usize)) {
         Some(index) => denied(*index as usize),

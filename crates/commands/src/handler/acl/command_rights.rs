@@ -17,9 +17,9 @@ use crate::word::Word;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CommandRights {
     allowed: CommandSet,
-    /// Whether the rules began with all commands: then commands of later versions are allowed, too.
+    /// Whether the rules begin with `+@all`: commands of later versions are then allowed, too.
     starts_with_all: bool,
-    /// The first arguments with which commands that are not allowed may be run.
+    /// For a command that is not allowed, by number: the first arguments with which it is.
     first_args: BTreeMap<u16, Vec<Vec<u8>>>,
     rules: Vec<CommandRule>,
 }
@@ -80,7 +80,7 @@ impl CommandRights {
         allowed.iter().any(|allowed| given.eq_token(allowed))
     }
 
-    /// Applies a rule, given without its `+` or `-`, which is `allows`.
+    /// Applies a rule, given as its name and whether it begins with `+` (`allows`) or `-`.
     pub(super) fn apply(&mut self, allows: bool, name: &[u8], commands: &Catalogue) -> Result<(), RuleError> {
         let name = up_to_nul(name);
         if let Some(category) = name.strip_prefix(b"@") {

@@ -6,7 +6,7 @@ use crate::error::CommandError;
 
 /// The missing permission for a request. In ascending order of precedence among several selectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Denied {
+pub enum MissingPermission {
     /// The database.
     Database,
     /// The command.
@@ -15,15 +15,15 @@ pub enum Denied {
     Key,
     /// A channel.
     Channel,
-    /// The user that a client's certificate names. No request lacks it.
+    /// The user that a client's certificate names. Not a denied request, but listed in `ACL LOG`.
     Certificate,
 }
 
-/// A denied request: the missing permission, and the argument that needs it.
+/// A denied request: the missing permission, and the argument that requires it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Denial {
     /// The missing permission.
-    pub what: Denied,
+    pub missing: MissingPermission,
     /// The index of the argument; 0: the command.
     pub argument: usize,
 }
@@ -43,8 +43,8 @@ pub struct LoggedDenial {
     /// Number of requests.
     pub count: u64,
     /// The missing permission; `None`: an authentication failed.
-    pub what: Option<Denied>,
-    /// Their context.
+    pub missing: Option<MissingPermission>,
+    /// The context of the requests.
     pub context: DenialContext,
     /// The command, key, channel or database.
     pub object: Vec<u8>,
@@ -64,23 +64,23 @@ impl Denial {
     /// Returns the error for the client: `user` and the command's full `name`, but no keys or channels.
     #[must_use]
     pub fn error(self, user: &[u8], name: &str) -> CommandError {
-        CommandError::quoting(match self.what {
-            Denied::Command => [b"NOPERM ", &lacks_command(user, name)[..]].concat(),
-            Denied::Key => b"NOPERM No permissions to access a key".to_vec(),
-            Denied::Channel => b"NOPERM No permissions to access a channel".to_vec(),
-            Denied::Database => b"NOPERM No permissions to access database".to_vec(),
-            Denied::Certificate => b"NOPERM No such user".to_vec(),
+        CommandError::quoting(match self.missing {
+            MissingPermission::Command => [b"NOPERM ", &lacks_command(user, name)[..]].concat(),
+            MissingPermission::Key => b"NOPERM No permissions to access a key".to_vec(),
+            MissingPermission::Channel => b"NOPERM No permissions to access a channel".to_vec(),
+            MissingPermission::Database => b"NOPERM No permissions to access database".to_vec(),
+            MissingPermission::Certificate => b"NOPERM No such user".to_vec(),
         })
     }
 
-    /// Returns the error for a request that was queued with permission.
+    /// Returns the error for a request that was permitted when it was queued, and is denied in `EXEC`.
     #[must_use]
     pub fn error_in_exec(self) -> CommandError {
-        let reason = match self.what {
-            Denied::Command => "no permission to execute the command or subcommand",
-            Denied::Key => "no permission to touch the specified keys",
-            Denied::Channel => "no permission to access one of the channels used as arguments",
-            Denied::Database | Denied::Certificate => "no permission",
+        let reason = match self.missing {
+            MissingPermission::Command => "no permission to execute the command or subcommand",
+            MissingPermission::Key => "no permission to touch the specified keys",
+            MissingPermission::Channel => "no permission to access one of the channels used as arguments",
+            MissingPermission::Database | MissingPermission::Certificate => "no permission",
         };
         CommandError::owned(format!(
             "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This \
@@ -93,21 +93,21 @@ impl Denial {
     pub fn explanation(self, user: &[u8], name: &str, args: Args<'_>) -> Vec<u8> {
         let argument = args.get(self.argument).unwrap_or_default();
         let lacks = [b"User ", user, b" has no permissions to access "].concat();
-        match self.what {
-            Denied::Command => lacks_command(user, name),
-            Denied::Key => [&lacks, &b"the '"[..], argument, b"' key"].concat(),
-            Denied::Channel => [&lacks, &b"the '"[..], argument, b"' channel"].concat(),
-            Denied::Database => [&lacks, &b"database "[..], argument].concat(),
-            Denied::Certificate => [&lacks, &b"the server"[..]].concat(),
+        match self.missing {
+            MissingPermission::Command => lacks_command(user, name),
+            MissingPermission::Key => [&lacks, &b"the '"[..], argument, b"' key"].concat(),
+            MissingPermission::Channel => [&lacks, &b"the '"[..], argument, b"' channel"].concat(),
+            MissingPermission::Database => [&lacks, &b"database "[..], argument].concat(),
+            MissingPermission::Certificate => [&lacks, &b"the server"[..]].concat(),
         }
     }
 
     /// Returns the object that `ACL LOG` shows.
     #[must_use]
     pub fn object(self, name: &str, args: Args<'_>) -> Vec<u8> {
-        match self.what {
-            Denied::Command => name.as_bytes().to_vec(),
-            Denied::Database if self.argument == 0 => name.as_bytes().to_vec(),
+        match self.missing {
+            MissingPermission::Command => name.as_bytes().to_vec(),
+            MissingPermission::Database if self.argument == 0 => name.as_bytes().to_vec(),
             _ => args.get(self.argument).unwrap_or_default().to_vec(),
         }
     }

@@ -1,4 +1,4 @@
-//! The user of a session, and how the session follows changes of the users.
+//! The user of a session, and updating the session after a change of the users.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Users and their permissions: the language of ACL rules, and the check of a request.
+//! Users and their permissions: the grammar of ACL rules, and the check of a request.
 //!
-//! Plain immutable values: a change makes new [`Users`], which the server publishes with their version. Each session refers
-//! to its user as of its last check. Accesses the command table only as a [`Catalogue`].
+//! Plain immutable values: a change creates new [`Users`], which the server publishes with their version. A session
+//! keeps its user as of its last check. The command table is accessed only through a [`Catalogue`].
 //!
 //! | file | holds |
 //! |---|---|
@@ -28,7 +28,7 @@ mod user;
 mod users;
 
 pub use self::catalogue::Catalogue;
-pub use self::denial::{Denial, DenialContext, Denied, LoggedDenial};
+pub use self::denial::{Denial, DenialContext, LoggedDenial, MissingPermission};
 pub use self::password::PasswordHash;
 pub use self::rule_error::RuleError;
 pub use self::selector::{KeyPattern, Selector};

@@ -45,7 +45,7 @@ impl PasswordHash {
 }
 
 impl PartialEq for PasswordHash {
-    /// Takes the same time for all hashes.
+    /// Compares in constant time.
     fn eq(&self, other: &Self) -> bool {
         let difference = self.0.iter().zip(&other.0).fold(0, |all, (a, b)| black_box(all | (a ^ b)));
         difference == 0

@@ -5,11 +5,11 @@
 pub enum RuleError {
     /// No such command or category.
     UnknownCommand,
-    /// The rule is not understood.
+    /// The rule has no valid form.
     Syntax,
-    /// A key pattern after all keys.
+    /// A key pattern after `allkeys` or `~*`.
     KeysAfterAll,
-    /// A channel pattern after all channels.
+    /// A channel pattern after `allchannels` or `&*`.
     ChannelsAfterAll,
     /// The password to remove does not exist.
     NoSuchPassword,
@@ -17,9 +17,9 @@ pub enum RuleError {
     NotAHash,
     /// The user is defined twice.
     DuplicateUser,
-    /// A first argument of a subcommand.
+    /// A rule that names a first argument of a subcommand.
     FirstArgOfSubcommand,
-    /// A database number outside the range of numbers.
+    /// A database number that is negative or above the largest C `int`.
     DatabaseOutOfRange,
 }
 

@@ -53,7 +53,8 @@ pub(super) enum DatabaseRights {
 pub struct KeyPattern {
     pattern: Vec<u8>,
     permits: Permits,
-    /// The bytes before a single star at the end, if the pattern is of that form: comparing them is enough.
+    /// If the only special character of the pattern is a star at its end: the number of bytes before it. Comparing
+    /// this prefix then decides.
     prefix: Option<usize>,
 }
 
@@ -105,7 +106,7 @@ fn needed(flags: KeyFlags) -> Permits {
 }
 
 impl Keys {
-    /// Whether a key may be accessed as these flags say.
+    /// Whether a key may be accessed in the way that the flags specify.
     #[inline]
     pub(super) fn allow(&self, key: &[u8], flags: KeyFlags) -> bool {
         let Self::Matching(patterns) = self else { return true };
@@ -127,7 +128,7 @@ impl Keys {
         }
     }
 
-    /// Adds a pattern. An existing pattern gets the further permission.
+    /// Adds a pattern. The permissions of an equal pattern are extended.
     fn add(&mut self, pattern: &[u8], permits: Permits) -> Result<(), RuleError> {
         let Self::Matching(patterns) = self else { return Err(RuleError::KeysAfterAll) };
         if has_space(pattern) {
@@ -142,7 +143,8 @@ impl Keys {
 }
 
 impl ChannelRights {
-    /// Whether a channel, or a pattern of channels, may be used. A pattern must be one of the rules, literally.
+    /// Whether a channel, or a pattern of channels, may be used. A pattern must literally equal a pattern of the
+    /// rules.
     pub(super) fn allow(&self, name: &[u8], is_pattern: bool) -> bool {
         let Self::Matching(patterns) = self else { return true };
         let matches = |pattern: &Vec<u8>| match is_pattern {
@@ -225,7 +227,7 @@ fn parse_database(text: &[u8]) -> Result<u32, RuleError> {
 }
 
 impl Selector {
-    /// Returns a selector with only the permissions that each new selector has.
+    /// Returns a selector with the permissions of a new one.
     pub(super) fn new(grammar: Grammar) -> Self {
         let channels = match grammar.all_channels_by_default {
             true => ChannelRights::All,
@@ -277,7 +279,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Appends the rules that make this selector of a new one.
+    /// Appends the rules that turn a new selector into this one.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let end_list = |out: &mut Vec<u8>, begin: usize| {
             if out.len() > begin {

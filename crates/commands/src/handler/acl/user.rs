@@ -11,7 +11,7 @@ use super::selector::Selector;
 use crate::found::CommandId;
 use crate::word::Word;
 
-/// The parameters of the meaning of rules.
+/// The settings on which the meaning of rules depends.
 #[derive(Clone, Copy)]
 pub struct Grammar {
     /// The commands that rules name.
@@ -33,7 +33,7 @@ impl Grammar {
 #[derive(Clone)]
 pub struct User {
     name: Vec<u8>,
-    /// Distinguishes users of one name of which one was deleted before the other was created.
+    /// Distinguishes a user from a deleted one of the same name.
     pub(super) incarnation: u64,
     is_on: bool,
     has_no_password: bool,
@@ -131,7 +131,7 @@ impl User {
     /// Applies a rule.
     ///
     /// # Errors
-    /// If the rule is invalid. The user may be changed in part: it is to be discarded.
+    /// If the rule is invalid. The user may then be partly changed and must be discarded.
     pub fn apply(&mut self, rule: &[u8], grammar: Grammar) -> Result<(), RuleError> {
         let is = |word: &str| rule.eq_token(word);
         match rule {
@@ -174,7 +174,7 @@ impl User {
         Ok(())
     }
 
-    /// Returns the rules that make this user of a new one, separated by spaces.
+    /// Returns the rules that turn a new user into this one, separated by spaces.
     #[must_use]
     pub fn rules(&self) -> Vec<u8> {
         let mut out = Vec::new();

@@ -1,7 +1,7 @@
 //! All users, as one immutable value with a version.
 //!
-//! A change returns new users, and does not modify the old ones: sessions refer to them until they are checked
-//! the next time. Invariant: there always is a user `default`.
+//! A change returns new users and leaves the old ones unmodified: sessions refer to these until their next check.
+//! Invariant: there always is a user `default`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,13 +67,13 @@ impl Users {
         self.by_name.get(name)
     }
 
-    /// Returns the present state of a user; `None`: it is deleted, even if there is a later user of that name.
+    /// Returns the current state of a user; `None`: it is deleted, even if a user of that name was created later.
     #[must_use]
     pub fn current(&self, user: &User) -> Option<&Arc<User>> {
         self.find(user.name()).filter(|current| current.incarnation == user.incarnation)
     }
 
-    /// Returns the user if name and password are right and the user is on. Takes the same time for unknown users.
+    /// Returns the user if name and password are correct and the user is on. Takes equal time for unknown users.
     #[must_use]
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<&Arc<User>> {
         let password = PasswordHash::of(password);
@@ -174,10 +174,10 @@ impl Users {
         Ok(users)
     }
 
-    /// Returns the users of an ACL file with this text. Users that exist already remain the same for their sessions.
+    /// Returns the users of an ACL file with this text. A user that already exists is kept by its sessions.
     ///
     /// # Errors
-    /// If a line is invalid: all errors, in one line of text.
+    /// If any line is invalid: all errors, as one line of text.
     pub fn loaded(&self, text: &[u8], file: &str, grammar: Grammar) -> Result<Self, String> {
         let mut users = Self { by_name: BTreeMap::new(), ..self.changed() };
         let mut errors = String::new();
@@ -265,7 +265,7 @@ impl Users {
         }
     }
 
-    /// Returns the incarnation of a new user. There is only one of the default user.
+    /// Returns the incarnation of a new user. The default user has only one, as it cannot be deleted.
     fn incarnation_of(&mut self, name: &[u8]) -> u64 {
         if name == DEFAULT {
             return 0;

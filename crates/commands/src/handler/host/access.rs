@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::acl::{DenialContext, Denied, LoggedDenial, Users};
+use crate::acl::{DenialContext, LoggedDenial, MissingPermission, Users};
 use crate::error::CommandError;
 use crate::session::Session;
 
@@ -10,14 +10,14 @@ use crate::session::Session;
 pub trait AccessControl {
     /// Returns the users in force.
     fn users(&self) -> Arc<Users>;
-    /// Returns their version.
+    /// Returns the version of the users in force.
     fn users_version(&self) -> u64;
-    /// Replaces the users by the result of `change`; one change at a time. All workers' connections are updated.
+    /// Replaces the users by the result of `change`, which runs exclusively. The connections of all workers are updated.
     fn change_users(
         &self,
         change: &dyn Fn(&Users) -> Result<Users, CommandError>,
     ) -> Result<(), CommandError>;
-    /// Replaces the users by those of the ACL file (`ACL LOAD`).
+    /// Replaces the users by the users of the ACL file (`ACL LOAD`).
     fn load_users(&self) -> Result<(), CommandError>;
     /// Writes the users to the ACL file (`ACL SAVE`).
     fn save_users(&self) -> Result<(), CommandError>;
@@ -33,7 +33,7 @@ pub trait AccessControl {
 #[derive(Clone, Copy, Debug)]
 pub struct DenialEvent<'a> {
     /// The missing permission; `None`: an authentication failed.
-    pub what: Option<Denied>,
+    pub missing: Option<MissingPermission>,
     /// The context of the request.
     pub context: DenialContext,
     /// The command, key, channel or database.

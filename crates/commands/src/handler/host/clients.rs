@@ -1,4 +1,4 @@
-//! Connections, as commands see and administer them.
+//! The interface through which commands read and administer connections.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub trait ClientAdmin {
     fn client_pause(&self, time: Duration, writes_only: bool);
     /// `CLIENT UNPAUSE`
     fn client_unpause(&self);
-    /// Whether expired keys stay because writes are paused.
+    /// Whether expired keys are not deleted because writes are paused.
     fn is_expiry_paused(&self) -> bool;
     /// Whether a connection with this ID exists.
     fn client_exists(&self, id: u64) -> bool;

@@ -7,11 +7,11 @@ use crate::session::Session;
 
 /// Connections to other servers, to which keys are sent.
 pub trait Migrations {
-    /// Begins to connect to another server, elsewhere: no worker waits for the network. The session's wait for
-    /// [`BlockReason::Transfer`](crate::session::BlockReason::Transfer) ends with each step of the transfer.
+    /// Begins to connect to another server on a separate thread, so no worker waits for the network. Each step of the
+    /// transfer ends the session's wait for [`BlockReason::Transfer`](crate::session::BlockReason::Transfer).
     ///
     /// # Errors
-    /// There are too many transfers, or no thread for another one.
+    /// If there are too many transfers, or no thread can be started.
     fn begin_transfer(
         &self,
         target: TransferTarget,
@@ -38,16 +38,16 @@ pub struct TransferTarget {
 pub trait Transfer: Send {
     /// Sends requests in RESP, each of which has a reply of one line. Called once, after [`TransferStep::Connected`].
     fn send(&mut self, requests: Vec<u8>, count: usize);
-    /// Takes the step that has ended last; `None`: it has not ended.
+    /// Returns the result of the current step, once; `None`: the step has not ended.
     fn take_step(&mut self) -> Option<TransferStep>;
 }
 
 /// The end of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransferStep {
-    /// There is a connection.
+    /// The connection is established.
     Connected,
-    /// There is none: the text of the error.
+    /// The connection failed: the text of the error.
     NotConnected(String),
     /// The requests were sent.
     Sent {

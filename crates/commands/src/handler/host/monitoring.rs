@@ -1,4 +1,4 @@
-//! The server's own records as commands read and extend them: statistics, command logs and latencies.
+//! Statistics, command logs and latencies of the server, as commands read and extend them.
 
 use config::Config;
 
@@ -13,7 +13,7 @@ pub trait ServerReport {
     fn reset_stats(&self);
     /// Called after a command of a transaction has run: it is counted and monitored like a standalone
     /// command.
-    fn ran_queued(
+    fn record_queued_call(
         &self,
         session: &Session,
         config: &Config,
@@ -22,7 +22,7 @@ pub trait ServerReport {
         error: Option<&CommandError>,
     );
     /// Called after a command of a transaction was denied: its error is counted.
-    fn refused_queued(&self, error: &CommandError);
+    fn record_queued_denial(&self, error: &CommandError);
     /// Adds or removes a connection that receives `MONITOR`.
     fn monitor(&self, session: &Session, enabled: bool);
 }

@@ -10,10 +10,10 @@ use crate::session::Session;
 pub trait Persistence {
     /// Unix time of the last successful save, or of the start, in seconds.
     fn last_save(&self) -> i64;
-    /// `SAVE`: begins to save the present state; all slots are latched. The session waits, and gets its reply when it
-    /// is saved.
+    /// `SAVE`: begins to save the current state. All slots must be latched. The session waits and gets its reply when
+    /// the state is saved.
     fn save(&self, data: &mut Latched<'_>, session: &Session) -> Result<(), CommandError>;
-    /// `BGSAVE`: saves the present state, or a later one; all slots are latched. Returns the status.
+    /// `BGSAVE`: saves the current state, or a later one. All slots must be latched. Returns the status.
     fn save_in_background(
         &self,
         data: &mut Latched<'_>,
@@ -24,7 +24,7 @@ pub trait Persistence {
     fn cancel_saving(&self) -> Result<&'static str, CommandError>;
     /// `BGREWRITEAOF`: returns the status.
     fn rewrite_append_only(&self, session: &Session) -> Result<&'static str, CommandError>;
-    /// Whether changes up to an LSN are durable, and those from before the write log was switched on.
+    /// Whether all changes up to an LSN are durable, including changes made before the write log was switched on.
     fn is_durable(&self, lsn: Lsn) -> bool;
     /// Called when `FLUSHALL` has emptied all databases.
     fn flushed_all(&self);

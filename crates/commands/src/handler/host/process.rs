@@ -33,7 +33,7 @@ pub trait ConfigAdmin {
 
 /// The end of the process.
 pub trait Lifecycle {
-    /// `SHUTDOWN`: `Ok` once it has started. Returns whether the session receives a reply if that fails later.
+    /// `SHUTDOWN`: `Ok` once the shutdown has started. Returns whether the session gets a reply if it fails later.
     fn shutdown(&self, options: ShutdownOptions, session: &Session) -> Result<bool, CommandError>;
     /// `SHUTDOWN ABORT`
     fn shutdown_abort(&self) -> Result<(), CommandError>;
@@ -49,18 +49,18 @@ pub trait Debugging {
     fn set_reply_buffers(&self, setting: ReplyBufferSetting);
     /// Blocks this worker for `micros` microseconds (`DEBUG SLEEP`).
     fn sleep(&self, micros: u64);
-    /// Begins to refuse commands as during a load, for a connection that then waits for
+    /// Rejects commands as during a load from now on. The calling connection must then wait for
     /// [`BlockReason::Reload`](crate::session::BlockReason::Reload), which begins the load.
     fn prepare_reload(&self, reload: Reload) -> Result<(), CommandError>;
-    /// Whether the checksums of dumped values are checked (`DEBUG SET-SKIP-CHECKSUM-VALIDATION`).
-    fn check_checksums(&self, enabled: bool);
-    /// Whether the checksums of dumped values are checked.
-    fn checks_checksums(&self) -> bool;
-    /// Whether scripts may run every command (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
-    fn let_scripts_run_all(&self, enabled: bool);
+    /// Sets whether the checksums of dumped values are validated (`DEBUG SET-SKIP-CHECKSUM-VALIDATION`).
+    fn set_checksum_validation(&self, enabled: bool);
+    /// Whether the checksums of dumped values are validated.
+    fn validates_checksums(&self) -> bool;
+    /// Sets whether scripts may run every command (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
+    fn set_scripts_unrestricted(&self, enabled: bool);
     /// Delays each write of the append-only file by `micros` microseconds (`DEBUG AOF-FLUSH-SLEEP`).
     fn delay_append_only(&self, micros: u64);
-    /// Changes the id of the data for replicas (`DEBUG CHANGE-REPL-ID`).
+    /// Changes the replication ID (`DEBUG CHANGE-REPL-ID`).
     fn change_replication_id(&self);
     /// Writes a line to the log (`DEBUG LOG`).
     fn log(&self, text: &str);
@@ -85,9 +85,9 @@ pub enum ReplyBufferSetting {
 pub enum Reload {
     /// The dump file (`DEBUG RELOAD`).
     Dump {
-        /// Whether the present data is saved there before.
+        /// Whether the current data is first saved to this file.
         saves: bool,
-        /// Whether the present data is deleted before the load.
+        /// Whether the current data is deleted before the load.
         flushes: bool,
         /// Whether keys of the file replace existing keys.
         replaces: bool,

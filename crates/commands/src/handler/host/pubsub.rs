@@ -10,13 +10,18 @@ use crate::tracking::Redirection;
 
 /// Subscriptions and messages.
 pub trait PubSub {
-    /// Subscribes the session to a name. It must not be subscribed yet.
-    fn listen(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]);
-    /// Unsubscribes the session from a name. Messages published before and not delivered yet are written to
-    /// `out` first.
-    fn unlisten(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8], out: &mut ReplyBuffer<'_>);
-    /// Writes the messages and invalidations published so far that are not delivered to the session yet to
-    /// `out`.
+    /// Subscribes the session to a name, to which it must not be subscribed yet.
+    fn subscribe(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]);
+    /// Unsubscribes the session from a name. First writes the messages that were published before and are not
+    /// delivered yet to `out`.
+    fn unsubscribe(
+        &self,
+        session: &mut Session,
+        kind: SubscriptionKind,
+        name: &[u8],
+        out: &mut ReplyBuffer<'_>,
+    );
+    /// Writes to `out` the messages and invalidations that are published but not yet delivered to the session.
     fn catch_up(&self, session: &mut Session, out: &mut ReplyBuffer<'_>);
     /// Publishes a message to the subscribers of a channel and, unless it is a shard channel, of matching
     /// patterns. Returns the number of deliveries: a session with several matching subscriptions counts for
@@ -27,13 +32,13 @@ pub trait PubSub {
     /// Returns the number of names that have subscribers.
     fn name_count(&self, kind: SubscriptionKind) -> usize;
     /// Returns the number of connections subscribed to this name.
-    fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64;
+    fn subscriber_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64;
 }
 
 /// Client-side caching.
 pub trait CacheInvalidation {
-    /// Sets or clears the redirection of a connection's invalidations. A new redirection is set before pending
-    /// invalidations are delivered, and cleared after the session has changed, so that none is lost.
+    /// Sets or clears the redirection of a connection's invalidations. To lose none, set it before pending
+    /// invalidations are delivered, and clear it after the session has changed.
     fn redirect(&self, session: &Session, redirection: Option<Redirection>);
     /// Invalidates the client-side caches of all tracking connections.
     fn invalidate_all(&self);

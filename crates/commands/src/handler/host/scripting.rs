@@ -22,13 +22,13 @@ pub enum ScriptName<'a> {
 /// A request that runs a script or function.
 #[derive(Clone, Copy)]
 pub struct ScriptRequest<'a> {
-    /// What is run.
+    /// The script or function.
     pub name: ScriptName<'a>,
     /// Whether it may only read.
     pub reads_only: bool,
-    /// Its keys.
+    /// The keys that the request declares.
     pub keys: Args<'a>,
-    /// Its other arguments.
+    /// The other arguments.
     pub arguments: Args<'a>,
 }
 
@@ -58,7 +58,7 @@ pub struct FunctionFacts {
     pub name: Vec<u8>,
     /// Its description.
     pub description: Option<Vec<u8>>,
-    /// What it declares about itself.
+    /// Its flags, such as `no-writes`.
     pub flags: Vec<&'static str>,
 }
 
@@ -73,14 +73,14 @@ pub struct RunningFunction {
     pub duration_ms: u64,
 }
 
-/// What happens to the libraries that exist when others are restored.
+/// The handling of existing libraries when a payload is restored (`FUNCTION RESTORE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestorePolicy {
     /// They are deleted.
     Flush,
     /// A library of the same name is an error.
     Append,
-    /// Those of the same names are replaced.
+    /// A library of the same name is replaced.
     Replace,
 }
 

@@ -1,7 +1,7 @@
-//! `MIGRATE`: keys move to another server.
+//! `MIGRATE`: moves keys to another server.
 //!
-//! The network is not the worker's business: a thread of the host transfers, and the request runs once for each step,
-//! waiting in between as a blocked connection.
+//! A thread of the host accesses the network, never a worker. The request runs once for each step, and its connection is
+//! blocked in between.
 //!
 //! | run | does | then waits for |
 //! |---|---|---|
@@ -9,11 +9,11 @@
 //! | second | encodes the keys, and sends them | the replies of the target; without `COPY` it keeps the latches of the keys |
 //! | third | deletes the keys that the target has confirmed | |
 //!
-//! So no other client sees or changes a key between the moment that it is encoded and its deletion; requests on its
-//! slot wait. Clients that use other slots are not concerned.
+//! So no other client reads or changes a key from its encoding to its deletion: requests on its slot wait. Requests on
+//! other slots do not.
 //!
-//! Invariant: a key is deleted only if it is unchanged since it was encoded. The latches guarantee that as long as they
-//! are kept. They are released if the connection must wait for the end of a `CLIENT PAUSE`, so the keys are watched, too.
+//! Invariant: a key is deleted only if it is unchanged since it was encoded. The latches guarantee this while they are
+//! kept. They are released if the connection must wait for the end of a `CLIENT PAUSE`, so the keys are watched, too.
 
 mod options;
 

@@ -22,7 +22,7 @@ const KEY_NOT_EMPTY: CommandError =
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) target: TransferTarget,
-    /// Whether the keys stay here.
+    /// Whether the keys are kept on this server.
     pub(super) copies: bool,
     /// Whether keys that the target has are replaced.
     pub(super) replaces: bool,
@@ -71,7 +71,7 @@ impl Options {
     }
 }
 
-/// The index of the word `KEYS` that the keys follow, if there is one.
+/// The argument index of the option `KEYS`, if the request has it.
 fn keys_word(args: Args<'_>) -> Option<usize> {
     if !args.get(3)?.is_empty() {
         return None;
@@ -99,7 +99,7 @@ pub(super) fn find_single(args: Args<'_>, found: &mut Vec<u32>) {
     }
 }
 
-/// Finds the keys behind the word `KEYS`.
+/// Finds the keys after the word `KEYS`.
 pub(super) fn find_several(args: Args<'_>, found: &mut Vec<u32>) {
     if let Some(word) = keys_word(args) {
         found.extend(word as u32 + 1..args.len() as u32);

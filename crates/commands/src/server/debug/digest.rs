@@ -1,7 +1,7 @@
 //! `DEBUG DIGEST` and `DEBUG DIGEST-VALUE`: digests of content, independent of encodings and of internal order.
 //!
-//! A digest covers values with the expiries of fields, and streams with their groups and pending entries. The times at
-//! which a stream's consumers were last seen are omitted, because a log does not repeat them.
+//! A digest covers values with the expiries of fields, and streams with their groups and pending entries. It omits the
+//! last times of a stream's consumers, because replaying a log does not repeat them.
 
 use base::DbIndex;
 use collections::stream::{Stream, StreamId};

@@ -178,8 +178,8 @@ pub(super) fn value_table_stats(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<R
     Ok(reply.verbatim(b"txt", text.as_bytes()))
 }
 
-/// Describes a table with `count` entries. The size is an estimate: the places of buckets of seven that are
-/// three quarters full.
+/// Describes a table with `count` entries. The size is an estimate, for buckets of seven entries that are three
+/// quarters full.
 fn table_text(count: u64, what: &str) -> String {
     let places = (count * 4 / 3).next_power_of_two();
     format!("Hash table 0 stats (main hash table):\n table size: {places}\n number of {what}: {count}\n")

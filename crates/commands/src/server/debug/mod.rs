@@ -5,7 +5,7 @@
 //! | `digest.rs` | digests of data |
 //! | `keys.rs` | inspecting and creating keys |
 //! | `protocol.rs` | replies of every type |
-//! | here | everything else |
+//! | `mod.rs` | everything else |
 //!
 //! Invariant: every subcommand checks [`Session::may_debug`](crate::session::Session::may_debug), and so does
 //! the rejection of an unknown subcommand.
@@ -44,7 +44,7 @@ pub const COMMAND: Command = Command {
                 &[Arg::integer("microseconds")],
             ),
             sub("assert", 2, "Crashes the server with a failed assertion and a crash report.", &[]),
-            sub("change-repl-id", 2, "Changes the id of the data for replicas.", &[]),
+            sub("change-repl-id", 2, "Changes the replication ID.", &[]),
             sub(
                 "client-enforce-reply-list",
                 3,
@@ -52,18 +52,13 @@ pub const COMMAND: Command = Command {
                 &[SWITCH],
             ),
             sub("config-rewrite-force-all", 2, "Rewrites the configuration file with every directive.", &[]),
-            sub("dict-resizing", 3, "Has no effect here: tables always grow and shrink.", &[SWITCH]),
+            sub("dict-resizing", 3, "Has no effect: tables always grow and shrink.", &[SWITCH]),
             sub("digest", 2, "Returns a digest of all data.", &[]).access(Access::ReadAll),
             sub("digest-value", -3, "Returns a digest of each key's value.", &[KEY.multiple()])
                 .access(Access::Read)
                 .keys(&[KeySpec::range(2, -1, 1, KeyFlags::RO)]),
             sub("error", 3, "Returns an error reply with the given text.", &[Arg::string("text")]),
-            sub(
-                "hashtable-can-abort-shrink",
-                3,
-                "Has no effect here: tables shrink incrementally.",
-                &[SWITCH],
-            ),
+            sub("hashtable-can-abort-shrink", 3, "Has no effect: tables shrink incrementally.", &[SWITCH]),
             help::command(Group::Server, "1.0.0", |ctx, _, reply| {
                 ctx.session.may_debug(ctx.config)?;
                 help::answer(&COMMAND, reply)
@@ -78,7 +73,7 @@ pub const COMMAND: Command = Command {
                 .access(Access::Read)
                 .keys(ONE),
             sub("jmap", 2, "Not supported: there is no Java heap to map.", &[]),
-            sub("loadaof", 2, "Replaces all data by those of the append-only files.", &[]),
+            sub("loadaof", 2, "Replaces all data by the data of the append-only files.", &[]),
             sub("log", 3, "Writes a line to the log.", &[Arg::string("message")]),
             sub("object", -3, "Returns low-level details of a key and its value.", &[KEY])
                 .access(Access::Read)
@@ -88,34 +83,29 @@ pub const COMMAND: Command = Command {
             sub("populate", -3, "Creates test keys. Existing keys are kept.", POPULATE_ARGS)
                 .access(Access::WriteAll),
             sub("protocol", 3, "Returns a test reply of the given protocol type.", &[Arg::string("type")]),
-            sub("quicklist-packed-threshold", 3, "Has no effect here.", &[Arg::integer("size")]),
             sub(
-                "reload",
-                -2,
-                "Saves the data to the dump file, and replaces them by those of the file.",
-                RELOAD_ARGS,
+                "quicklist-packed-threshold",
+                3,
+                "Has no effect: lists have no such threshold.",
+                &[Arg::integer("size")],
             ),
+            sub("reload", -2, "Saves the data to the RDB file and loads the file.", RELOAD_ARGS),
             sub(
                 "replybuffer",
                 4,
                 "Changes how reply buffer sizes are reported.",
-                &[Arg::string("what"), Arg::string("value")],
+                &[Arg::string("setting"), Arg::string("value")],
             ),
             sub("sdslen", 3, "Returns the lengths of a key and its string value.", &[KEY])
                 .access(Access::Read)
                 .keys(ONE),
             sub("segfault", 2, "Crashes the server, with a crash report.", &[]),
             sub("set-active-expire", 3, "Turns the active expiry cycle on or off.", &[SWITCH]),
-            sub(
-                "set-disable-deny-scripts",
-                3,
-                "Allows scripts to run every command, or ends that.",
-                &[SWITCH],
-            ),
+            sub("set-disable-deny-scripts", 3, "Sets whether scripts may run every command.", &[SWITCH]),
             sub(
                 "set-skip-checksum-validation",
                 3,
-                "Turns the check of the checksums of dumped values off or on.",
+                "Sets whether the checksums of dumped values are ignored.",
                 &[SWITCH],
             ),
             sub(
@@ -152,7 +142,7 @@ const POPULATE_ARGS: &[Arg] = &[
     Arg::word("rand", "RAND").optional(),
 ];
 
-/// A request that a transaction has queued, as Redis queues all requests of `DEBUG`.
+/// Runs a queued request with an unknown subcommand: like Redis, a transaction queues any `DEBUG` request.
 fn unknown_subcommand(_: &mut Ctx<'_>, args: Args<'_>, _: Reply<'_>) -> Result<Replied, CommandError> {
     Err(help::wrong_subcommand("DEBUG", args.at(1)))
 }
@@ -175,8 +165,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         "sleep" => sleep(ctx, args)?,
         "change-repl-id" => ctx.host.change_replication_id(),
         "set-active-expire" => ctx.host.set_active_expire(is_on(args.at(2))?),
-        "set-disable-deny-scripts" => ctx.host.let_scripts_run_all(is_on(args.at(2))?),
-        "set-skip-checksum-validation" => ctx.host.check_checksums(!is_on(args.at(2))?),
+        "set-disable-deny-scripts" => ctx.host.set_scripts_unrestricted(is_on(args.at(2))?),
+        "set-skip-checksum-validation" => ctx.host.set_checksum_validation(!is_on(args.at(2))?),
         "aof-flush-sleep" => {
             let micros = parse_i64_strict(args.at(2)).and_then(|micros| u64::try_from(micros).ok());
             ctx.host.delay_append_only(micros.ok_or(CommandError::NOT_AN_INTEGER)?);
@@ -237,7 +227,7 @@ fn reload_options(args: Args<'_>) -> Result<Reload, CommandError> {
     Ok(Reload::Dump { saves, flushes, replaces })
 }
 
-/// The connection waits for the end of the load. Other connections receive errors meanwhile.
+/// Blocks the connection until the load ends. Until then, other connections receive errors.
 fn begin_reload(ctx: &mut Ctx<'_>, reload: Reload, reply: Reply<'_>) -> Result<Replied, CommandError> {
     if !ctx.may_block() {
         return Err(CommandError::new("ERR The data can't be loaded within a transaction"));

@@ -4,7 +4,7 @@ use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use super::ADMIN;
-use crate::acl::{DenialContext, Denied};
+use crate::acl::{DenialContext, MissingPermission};
 use crate::command::Command;
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
@@ -18,7 +18,7 @@ pub(super) const LOG: Command = Command::keyless(
     "log",
     -2,
     ADMIN,
-    Doc::new(Group::Server, "6.0.0", "Returns the requests that were denied lately, or forgets them.")
+    Doc::new(Group::Server, "6.0.0", "Returns the log of denied requests, or clears it.")
         .complexity("O(N) with N being the number of entries shown.")
         .history(&[("7.2.0", "Added the number of each entry, and when it was created and updated.")])
         .args(&[Arg::one_of("operation", &[Arg::integer("count"), Arg::word("reset", "RESET")]).optional()]),
@@ -46,7 +46,7 @@ fn log(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         out.bulk(b"count");
         out.integer(entry.count as i64);
         let texts: [(&[u8], &[u8]); 4] = [
-            (b"reason", reason(entry.what)),
+            (b"reason", reason(entry.missing)),
             (b"context", context(entry.context)),
             (b"object", &entry.object),
             (b"username", &entry.user),
@@ -69,14 +69,14 @@ fn log(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(out.done())
 }
 
-fn reason(what: Option<Denied>) -> &'static [u8] {
-    match what {
+fn reason(missing: Option<MissingPermission>) -> &'static [u8] {
+    match missing {
         None => b"auth",
-        Some(Denied::Command) => b"command",
-        Some(Denied::Key) => b"key",
-        Some(Denied::Channel) => b"channel",
-        Some(Denied::Database) => b"database",
-        Some(Denied::Certificate) => b"tls-cert",
+        Some(MissingPermission::Command) => b"command",
+        Some(MissingPermission::Key) => b"key",
+        Some(MissingPermission::Channel) => b"channel",
+        Some(MissingPermission::Database) => b"database",
+        Some(MissingPermission::Certificate) => b"tls-cert",
     }
 }
 

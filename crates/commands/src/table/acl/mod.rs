@@ -1,7 +1,7 @@
 //! `ACL`: users and their permissions.
 //!
-//! The language of rules and the check of requests are in `handler/acl`; here are the commands. Changes of users are in
-//! `users.rs`, the log of denied requests and the check of a request in `denials.rs`.
+//! The grammar of rules and the check of requests are in `handler/acl`. Here are the subcommands: `users.rs` changes and
+//! shows users; `denials.rs` has the log of denied requests and `ACL DRYRUN`.
 
 mod denials;
 mod users;

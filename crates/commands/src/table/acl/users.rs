@@ -42,7 +42,7 @@ pub(super) const DELUSER: Command = Command::keyless(
     -3,
     ADMIN,
     Doc::new(Group::Server, "6.0.0", "Deletes ACL users, and closes their connections.")
-        .complexity("O(1) amortized time considering the typical user.")
+        .complexity("O(N) where N is the number of users.")
         .args(&[Arg::string("username").multiple()]),
     delete_users,
 )

@@ -22,7 +22,7 @@ pub const DOCS: Command = Command::keyless(
         .args(&[Arg::string("command-name").optional().multiple()]),
     run,
 )
-.categories_too(Categories::CONNECTION)
+.add_categories(Categories::CONNECTION)
 .tips(ORDER);
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {

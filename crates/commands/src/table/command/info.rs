@@ -25,7 +25,7 @@ pub const INFO: Command = Command::keyless(
         .args(&[Arg::string("command-name").optional().multiple()]),
     run,
 )
-.categories_too(Categories::CONNECTION)
+.add_categories(Categories::CONNECTION)
 .tips(ORDER);
 
 /// Replies with the details of all commands.
@@ -60,7 +60,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
 fn details(protocol: Protocol) -> &'static [Vec<u8>] {
     static IN_RESP2: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     static IN_RESP3: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
-    let kept = match protocol {
+    let cache = match protocol {
         Protocol::Resp2 => &IN_RESP2,
         Protocol::Resp3 => &IN_RESP3,
     };
@@ -70,7 +70,7 @@ fn details(protocol: Protocol) -> &'static [Vec<u8>] {
         text.shrink_to_fit();
         text
     };
-    kept.get_or_init(|| COMMANDS.iter().map(details).collect())
+    cache.get_or_init(|| COMMANDS.iter().map(details).collect())
 }
 
 fn write(out: &mut ReplyBuffer<'_>, full_name: &str, command: &Command) {
@@ -120,7 +120,7 @@ fn write_flags(out: &mut ReplyBuffer<'_>, command: &Command, are_movable: bool) 
     }
 }
 
-/// Key positions for clients that do not support key specs.
+/// Key positions in the form for clients that do not support key specs.
 struct Places {
     first: i64,
     last: i64,

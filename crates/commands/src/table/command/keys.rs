@@ -29,7 +29,7 @@ pub const GETKEYS: Command = Command::keyless(
         Ok(out.done())
     },
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// `COMMAND GETKEYSANDFLAGS command [arg ...]`
 pub const GETKEYSANDFLAGS: Command = Command::keyless(
@@ -41,7 +41,7 @@ pub const GETKEYSANDFLAGS: Command = Command::keyless(
         .args(ARGS),
     keys_and_flags,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 fn keys_and_flags(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let keys = keys_of(args.tail(2))?;
@@ -81,7 +81,7 @@ fn keys_of(request: Args<'_>) -> Result<Vec<(&[u8], KeyFlags)>, CommandError> {
     if keys.is_empty() { none_of(command) } else { Ok(keys) }
 }
 
-/// A request without keys, or with an invalid number of keys: only some commands may have none.
+/// Returns no keys, or the error of a command that requires keys.
 fn none_of<'a>(command: &Command) -> Result<Vec<(&'a [u8], KeyFlags)>, CommandError> {
     if command.flags.contains(Flags::NO_MANDATORY_KEYS) {
         return Ok(Vec::new());

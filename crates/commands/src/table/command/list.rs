@@ -30,7 +30,7 @@ pub const LIST: Command = Command::keyless(
         .optional()]),
     run,
 )
-.categories_too(Categories::CONNECTION)
+.add_categories(Categories::CONNECTION)
 .tips(ORDER);
 
 fn run(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {

@@ -38,12 +38,12 @@ pub const COMMAND: Command = Command {
                 Doc::new(Group::Server, "2.8.13", "Returns the number of commands."),
                 |_, _, reply| Ok(reply.integer(COMMANDS.len() as i64)),
             )
-            .categories_too(Categories::CONNECTION),
+            .add_categories(Categories::CONNECTION),
             docs::DOCS,
             keys::GETKEYS,
             keys::GETKEYSANDFLAGS,
             help::command(Group::Server, "5.0.0", |_, _, reply| help::answer(&COMMAND, reply))
-                .categories_too(Categories::CONNECTION),
+                .add_categories(Categories::CONNECTION),
             info::INFO,
             list::LIST,
         ],

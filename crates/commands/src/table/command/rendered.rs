@@ -15,8 +15,8 @@ pub(super) struct Rendered {
     resp3: OnceLock<Text>,
 }
 
-/// The reply in one protocol. A shared buffer must lie between bytes of the reply itself, so only the middle
-/// is shared.
+/// The reply in one protocol. A shared buffer must lie between other bytes of the reply, so only the middle is
+/// shared.
 struct Text {
     first_line: Vec<u8>,
     middle: Arc<Vec<u8>>,
@@ -54,8 +54,8 @@ impl Text {
     fn new(write: fn(&mut ReplyBuffer<'_>), protocol: Protocol) -> Self {
         let mut text = Vec::new();
         write(&mut ReplyBuffer::new(&mut text, protocol));
-        let behind_line = text.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let mut middle = text.split_off(behind_line);
+        let after_first_line = text.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let mut middle = text.split_off(after_first_line);
         debug_assert!(middle.ends_with(LINE_END));
         middle.truncate(middle.len() - LINE_END.len());
         middle.shrink_to_fit();

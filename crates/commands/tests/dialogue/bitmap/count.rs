@@ -7,7 +7,7 @@ use crate::check::check;
 #[test]
 fn bitcount() {
     check(expect![[r#"
-        @valkey Redis takes no start without an end
+        @valkey Redis rejects a start without an end
         > BITCOUNT k
         0
         > BITCOUNT k 0 -1
@@ -178,7 +178,7 @@ fn bitpos() {
 #[test]
 fn invalid_arguments() {
     check(expect![[r#"
-        @valkey Redis takes no start without an end
+        @valkey Redis rejects a start without an end
         > BITCOUNT
         -ERR wrong number of arguments for 'bitcount' command
         > BITCOUNT k x

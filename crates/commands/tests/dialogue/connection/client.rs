@@ -116,16 +116,16 @@ fn list_refuses() {
         -ERR Unknown client type 'nobody'
         > CLIENT LIST ID
         -ERR syntax error
-        @differs redis it words it in another way
+        @differs redis its error text differs
         > CLIENT LIST ID one
         -ERR syntax error
-        @differs redis it finds nobody where Valkey refuses
+        @differs redis it matches no client where Valkey returns an error
         > CLIENT LIST ID 0
         -ERR client-id should be greater than 0
-        @differs redis it finds nobody where Valkey refuses
+        @differs redis it matches no client where Valkey returns an error
         > CLIENT LIST ID -1
         -ERR client-id should be greater than 0
-        @differs redis it words it in another way
+        @differs redis its error text differs
         > CLIENT LIST ID 1 two
         -ERR syntax error
     "#]]);
@@ -161,7 +161,7 @@ fn kill_refuses() {
         -ERR No such client
         > CLIENT KILL 127.0.0.1:
         -ERR No such client
-        @differs redis it words it in another way
+        @differs redis its error text differs
         > CLIENT KILL ID wrong
         -ERR syntax error
         > CLIENT KILL ID 0

@@ -169,7 +169,7 @@ fn scan() {
 #[test]
 fn invalid_scans() {
     check(expect![[r#"
-        @valkey Redis words its errors in another way
+        @valkey Redis has other error texts
         > SCAN
         -ERR wrong number of arguments for 'scan' command
         > SCAN x

@@ -58,7 +58,7 @@ fn elements_that_are_not_numbers() {
         -ERR One or more scores can't be converted into double
         > SADD b 1 ""
         2
-        @differs redis it takes such words for numbers
+        @differs redis it accepts such words as numbers
         > SORT b
         -ERR One or more scores can't be converted into double
         > SADD c " 1" 2
@@ -75,7 +75,7 @@ fn elements_that_are_not_numbers() {
         -ERR One or more scores can't be converted into double
         > SADD f 1e400 2
         2
-        @differs redis it takes such words for numbers
+        @differs redis it accepts such words as numbers
         > SORT f
         -ERR One or more scores can't be converted into double
         > SADD g "1\x00" 2

@@ -50,7 +50,7 @@ fn around_a_member() {
         ["Agrigento", "Palermo"]
         > GEORADIUSBYMEMBER_RO Sicily Agrigento 100 km WITHDIST COUNT 1
         [["Agrigento", "0.0000"]]
-        @differs redis it words it in another way
+        @differs redis its error text differs
         > GEORADIUSBYMEMBER Sicily nobody 100 km
         -ERR member nobody does not exist
         > GEORADIUSBYMEMBER nokey nobody 100 km

@@ -13,7 +13,7 @@ fn expiries_are_set_and_reported() {
         listpack
         > HEXPIRE h 100 FIELDS 2 a x
         [1, -2]
-        @differs redis it calls a small hash with expiries so
+        @differs redis it names the encoding of a small hash with expiries listpackex
         @inspect h
         hashtable
         > HTTL h FIELDS 3 a b x
@@ -30,7 +30,7 @@ fn expiries_are_set_and_reported() {
         [33177117420000, -2, 33177117420000]
         > HPEXPIREAT h 33177117420123 FIELDS 1 b
         [1]
-        @differs redis it counts begun seconds
+        @differs redis it rounds seconds up
         > HEXPIRETIME h FIELDS 1 b
         [33177117420]
         > HPEXPIRETIME h FIELDS 1 b
@@ -41,7 +41,7 @@ fn expiries_are_set_and_reported() {
         [-1]
         > HTTL h FIELDS 2 a b
         [-1, -1]
-        @differs redis it calls a small hash with expiries so
+        @differs redis it names the encoding of a small hash with expiries listpackex
         @inspect h
         hashtable
         > HTTL g FIELDS 2 a b
@@ -61,7 +61,7 @@ fn expiries_are_set_and_reported() {
 #[test]
 fn conditions() {
     check(expect![[r#"
-        @valkey Redis has other options and words here
+        @valkey Redis has other options and error texts
         > HSET h a 1 b 2
         2
         > HEXPIRE h 100 XX FIELDS 1 a
@@ -112,7 +112,7 @@ fn conditions() {
 #[test]
 fn invalid_requests() {
     check(expect![[r#"
-        @valkey Redis has other options and words here
+        @valkey Redis has other options and error texts
         > HSET h a 1
         1
         > HEXPIRE h 100 FIELDS 0 a
@@ -185,7 +185,7 @@ fn past_expiries_delete_fields() {
         [2]
         > HEXPIREAT h 1 FIELDS 1 b
         [-2]
-        @differs redis it calls a small hash with expiries so
+        @differs redis it names the encoding of a small hash with expiries listpackex
         @inspect h
         listpack
         > HPEXPIRE h 0 FIELDS 1 c
@@ -216,7 +216,7 @@ fn writes_keep_or_clear_field_expiries() {
         1
         > HTTL g FIELDS 4 a b c d
         [100, 100, -1, 100]
-        @differs redis it calls a small hash with expiries so
+        @differs redis it names the encoding of a small hash with expiries listpackex
         @inspect g
         hashtable
         > RENAME g f

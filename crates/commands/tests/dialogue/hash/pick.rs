@@ -96,7 +96,7 @@ fn hscan() {
         -ERR syntax error
         > HSCAN h 0 TYPE hash
         -ERR syntax error
-        @differs redis it words it in another way
+        @differs redis its error text differs
         > HSCAN h 0 NOSCORES
         -ERR NOSCORES option can only be used in ZSCAN
         > HSCAN h x

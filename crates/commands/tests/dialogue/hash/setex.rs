@@ -31,7 +31,7 @@ fn hsetex() {
         [-1]
         > HMGET h a b c d
         ["1", "10", "2", "9"]
-        @differs redis it calls a small hash with expiries so
+        @differs redis it names the encoding of a small hash with expiries listpackex
         @inspect h
         hashtable
         > SET s x
@@ -44,7 +44,7 @@ fn hsetex() {
 #[test]
 fn hsetex_conditions() {
     check(expect![[r#"
-        @valkey Redis has other options and words here
+        @valkey Redis has other options and error texts
         > HSETEX h XX FIELDS 1 a 1
         0
         > HSETEX h FXX FIELDS 1 a 1
@@ -95,7 +95,7 @@ fn hsetex_conditions() {
 #[test]
 fn hsetex_invalid_requests() {
     check(expect![[r#"
-        @valkey Redis has other options and words here
+        @valkey Redis has other options and error texts
         > HSETEX h FIELDS 2 a 1
         -ERR numfields should be greater than 0 and match the provided number of fields
         > HSETEX h FIELDS 1 a 1 b
@@ -195,7 +195,7 @@ fn hgetex() {
 #[test]
 fn hgetex_invalid_requests() {
     check(expect![[r#"
-        @valkey Redis has other options and words here
+        @valkey Redis has other options and error texts
         > HSET h a 1
         1
         > HGETEX h FIELDS 0 a
@@ -234,7 +234,7 @@ fn hgetex_invalid_requests() {
 #[test]
 fn hgetdel() {
     check(expect![[r#"
-        @valkey Redis words its errors in another way
+        @valkey Redis has other error texts
         > HGETDEL h FIELDS 2 a b
         [$-1, $-1]
         > HSET h a 1 b 2 c 3

@@ -1,4 +1,4 @@
-//! `ACL`: the language of rules, and the trial of requests. That requests are denied is tested with running servers.
+//! `ACL`: the grammar of rules, and `ACL DRYRUN`. Tests of a running server check that requests are denied.
 
 use expect_test::expect;
 
@@ -44,7 +44,7 @@ fn users_are_made_changed_and_deleted() {
 #[test]
 fn invalid_rules_change_nothing() {
     check(expect![[r#"
-        @valkey Redis has other words for two of them
+        @valkey Redis has other error texts for two requests
         > ACL SETUSER alice on nonsense
         -ERR Error in ACL SETUSER modifier 'nonsense': Syntax error
         > ACL SETUSER alice +nope
@@ -157,7 +157,7 @@ fn requests_are_tried_without_being_run() {
 #[test]
 fn authentication() {
     check(expect![[r#"
-        @valkey Redis says more
+        @valkey the error text of Redis is longer
         > AUTH secret
         -ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?
         > AUTH default anything
@@ -190,10 +190,10 @@ fn authentication() {
 #[test]
 fn files_and_the_log_of_denials() {
     check(expect![[r#"
-        @differs redis it names itself
+        @differs redis its error names Redis
         > ACL LOAD
         -ERR This instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a configuration file set) in order to store users in the configuration.
-        @differs redis it names itself
+        @differs redis its error names Redis
         > ACL SAVE
         -ERR This instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a configuration file set) in order to store users in the configuration.
         > ACL LOG x

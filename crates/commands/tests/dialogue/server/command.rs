@@ -7,7 +7,7 @@ use crate::check::check;
 #[test]
 fn absent_features_have_their_replies() {
     check(expect![[r#"
-        @valkey Redis words it in another way
+        @valkey Redis has another error text
         > READONLY
         +OK
         > READWRITE

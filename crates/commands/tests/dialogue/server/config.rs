@@ -15,7 +15,7 @@ fn get() {
         ["lfu-decay-time", "1"]
         > CONFIG GET nope
         []
-        @may-differ redis in the order of its hash table
+        @may-differ redis it replies in the order of its hash table
         > CONFIG GET timeout nope "tcp-keepali?e"
         ["tcp-keepalive", "300", "timeout", "0"]
         > CONFIG GET
@@ -37,7 +37,7 @@ fn set() {
         ["lfu-decay-time", "3"]
         > CONFIG SET lfu-decay-time 1 lfu-log-factor 11
         +OK
-        @may-differ redis in the order of its hash table
+        @may-differ redis it replies in the order of its hash table
         > CONFIG GET "lfu-*"
         ["lfu-decay-time", "1", "lfu-log-factor", "11"]
         > CONFIG SET lfu-log-factor 10
@@ -58,7 +58,7 @@ fn set() {
         -ERR Unknown option or number of arguments for CONFIG SET - 'nope'
         > CONFIG SET lfu-decay-time 2 lfu-decay-time 3
         -ERR CONFIG SET failed (possibly related to argument 'lfu-decay-time') - duplicate parameter
-        @differs redis-8.6 it has policies more
+        @differs redis-8.6 it has more policies
         > CONFIG SET maxmemory-policy nope
         -ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction
         > CONFIG SET appendonly maybe

@@ -1,5 +1,4 @@
-//! `SLOWLOG`, `COMMANDLOG`, `LATENCY`, `MEMORY`, `DEBUG`, `INFO`, `TIME` and `LOLWUT`, as far as an idle
-//! server shows
+//! `SLOWLOG`, `COMMANDLOG`, `LATENCY`, `MEMORY`, `DEBUG`, `INFO`, `TIME` and `LOLWUT`, on an idle server
 
 use expect_test::expect;
 
@@ -107,7 +106,7 @@ fn memory() {
 #[test]
 fn memory_usage() {
     check(expect![[r#"
-        @ours the sizes are those of our memory
+        @ours the sizes depend on the memory layout
         > SET k v
         +OK
         > MEMORY USAGE k
@@ -120,7 +119,7 @@ fn memory_usage() {
 #[test]
 fn debug() {
     check(expect![[r#"
-        @ours DEBUG is forbidden here and allowed there
+        @ours DEBUG is forbidden in this test only
         > DEBUG NOPE
         -ERR unknown subcommand 'NOPE'. Try DEBUG HELP.
         > DEBUG OBJECT nope
@@ -150,7 +149,7 @@ fn the_default_user() {
 #[test]
 fn random_passwords() {
     check(expect![[r#"
-        @ours random numbers stand still here
+        @ours random numbers are constant here
         > ACL GENPASS
         "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"
         > ACL GENPASS 5

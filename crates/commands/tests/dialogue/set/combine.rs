@@ -197,12 +197,12 @@ fn differences() {
         ["1", "2", "3", "4"]
         > SDIFF missing a
         []
-        @may-differ redis in the order of its hash table
+        @may-differ redis it replies in the order of its hash table
         > SDIFF d e
         ["x", "z"]
         > SDIFF d d
         []
-        @may-differ redis in the order of its hash table
+        @may-differ redis it replies in the order of its hash table
         > SDIFF d e a
         ["x", "z"]
         > SDIFFSTORE f a b
@@ -230,7 +230,7 @@ fn differences() {
         > SMEMBERS b
         ["1", "3"]
         @resp3
-        @may-differ redis in the order of its hash table
+        @may-differ redis it replies in the order of its hash table
         > SDIFF d e
         ~["x", "z"]
         > SDIFF missing

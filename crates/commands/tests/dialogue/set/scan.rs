@@ -64,7 +64,7 @@ fn wrong_options() {
         -ERR syntax error
         > SSCAN s 0 NOVALUES
         -ERR NOVALUES option can only be used in HSCAN
-        @differs redis it words it in another way
+        @differs redis its error text differs
         > SSCAN s 0 NOSCORES
         -ERR NOSCORES option can only be used in ZSCAN
         > SSCAN s 0 x
@@ -115,7 +115,7 @@ fn keys_by_type() {
         ["0", ["s"]]
         > SCAN 0 TYPE list COUNT 100000
         ["0", []]
-        @differs redis it takes any name of a type
+        @differs redis it accepts any type name
         > SCAN 0 TYPE wrong
         -ERR unknown type name 'wrong'
     "#]]);

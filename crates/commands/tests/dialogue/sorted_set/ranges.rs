@@ -197,7 +197,7 @@ fn limits_at_their_extremes() {
 #[test]
 fn limits_in_a_skiplist() {
     check(expect![[r#"
-        @valkey Redis takes a member of 65 bytes into a list pack
+        @valkey Redis accepts a member of 65 bytes in a listpack
         > ZADD z 1 a 2 b 3 c 4 d 5 e 9 {x*65}
         6
         > ZRANGEBYSCORE z 2 5 LIMIT 0 2

@@ -42,10 +42,10 @@ fn invalid_scores() {
         -ERR value is not a valid float
         > ZADD z 1x a
         -ERR value is not a valid float
-        @differs redis it takes hexadecimal digits
+        @differs redis it accepts hexadecimal digits
         > ZADD z 0x10 a
         -ERR value is not a valid float
-        @differs redis it takes hexadecimal digits
+        @differs redis it accepts hexadecimal digits
         > EXISTS z
         0
         > ZADD z nx a
@@ -292,7 +292,7 @@ fn encodings_by_length() {
         listpack
         > ZADD x XX 1 123456789
         0
-        @differs redis it takes a longer member into a listpack
+        @differs redis it accepts a longer member in a listpack
         @inspect x
         skiplist
         > ZADD w 1 123456789

@@ -93,7 +93,7 @@ fn reading() {
         [["s", [["1-2", ["a", "2"]]]]]
         > XREAD COUNT -5 STREAMS s 1-1
         [["s", [["1-2", ["a", "2"]]]]]
-        @differs redis it words it in another way
+        @differs redis its error text differs
         > XREAD STREAMS s u 0
         -ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified.
         > XREAD STREAMS s >

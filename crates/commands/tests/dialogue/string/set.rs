@@ -49,7 +49,7 @@ fn encodings() {
         embstr
         > SET k {x*44}
         +OK
-        @differs redis-8.6 it embeds less
+        @differs redis-8.6 it embeds shorter strings only
         @inspect k
         embstr
         > SET k {x*2000}
@@ -371,7 +371,7 @@ fn invalid_requests() {
 #[test]
 fn ifeq() {
     check(expect![[r#"
-        @valkey Redis takes IFEQ since 8.4, with other errors
+        @valkey Redis accepts IFEQ since 8.4, with other errors
         > SET k v IFEQ x
         $-1
         > SET k v
@@ -477,7 +477,7 @@ fn other_comparisons() {
         -ERR must be exactly 16 hexadecimal characters
         > SET new v IFNE a IFEQ b
         -ERR syntax error
-        @differs redis-8.6 it takes NX and XX behind a comparison, but not before it
+        @differs redis-8.6 it accepts NX and XX after a comparison, but not before it
         > SET new v IFDNE a XX
         -ERR syntax error
         > SET new v IFDNE

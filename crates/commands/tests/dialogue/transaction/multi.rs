@@ -78,7 +78,7 @@ fn an_error_stays_in_its_place() {
 #[test]
 fn refused_while_queued() {
     check(expect![[r#"
-        @valkey Redis words its errors in another way
+        @valkey Redis has other error texts
         > MULTI
         +OK
         > SET a

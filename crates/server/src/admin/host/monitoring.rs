@@ -27,7 +27,7 @@ impl ServerReport for WorkerHost {
         self.shared.reset_statistics();
     }
 
-    fn ran_queued(
+    fn record_queued_call(
         &self,
         session: &Session,
         config: &Config,
@@ -58,7 +58,7 @@ impl ServerReport for WorkerHost {
         }
     }
 
-    fn refused_queued(&self, error: &CommandError) {
+    fn record_queued_denial(&self, error: &CommandError) {
         self.shared.monitoring.statistics.thread(self.thread).errors.add(1);
         self.shared.monitoring.errors.count(error.code());
     }

@@ -87,15 +87,15 @@ impl Debugging for WorkerHost {
         sync::thread::sleep(Duration::from_micros(micros));
     }
 
-    fn check_checksums(&self, enabled: bool) {
+    fn set_checksum_validation(&self, enabled: bool) {
         self.shared.modes.skips_checksums.store(!enabled, Ordering::Relaxed);
     }
 
-    fn checks_checksums(&self) -> bool {
+    fn validates_checksums(&self) -> bool {
         !self.shared.modes.skips_checksums.load(Ordering::Relaxed)
     }
 
-    fn let_scripts_run_all(&self, enabled: bool) {
+    fn set_scripts_unrestricted(&self, enabled: bool) {
         self.shared.modes.scripts_run_all.store(enabled, Ordering::Relaxed);
     }
 

@@ -11,14 +11,14 @@ use wire::reply::ReplyBuffer;
 use super::WorkerHost;
 
 impl PubSub for WorkerHost {
-    fn listen(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]) {
+    fn subscribe(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]) {
         self.subscriptions.begin(session, kind, name);
         if kind == SubscriptionKind::Prefix {
             self.shared.follow_prefixes();
         }
     }
 
-    fn unlisten(
+    fn unsubscribe(
         &self,
         session: &mut Session,
         kind: SubscriptionKind,
@@ -47,8 +47,8 @@ impl PubSub for WorkerHost {
         self.shared.hub.name_count(kind)
     }
 
-    fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64 {
-        self.shared.hub.listener_count(kind, name)
+    fn subscriber_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64 {
+        self.shared.hub.subscriber_count(kind, name)
     }
 }
 

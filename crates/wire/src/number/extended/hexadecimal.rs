@@ -2,8 +2,8 @@
 
 use super::rounding::Wide;
 
-/// Reads the text behind `0x`: hexadecimal digits with an optional point, and an optional binary exponent
-/// behind `p`.
+/// Reads the text after `0x`: hexadecimal digits with an optional point, and an optional binary exponent
+/// after `p`.
 pub(crate) fn parse_hexadecimal(text: &[u8]) -> Option<Wide> {
     let mantissa_end = text.iter().position(|byte| matches!(byte, b'p' | b'P')).unwrap_or(text.len());
     let (mantissa, exponent_text) = text.split_at(mantissa_end);

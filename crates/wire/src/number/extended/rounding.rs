@@ -1,7 +1,7 @@
 //! Rounding to the nearest binary float, ties to even.
 
-/// A positive number with more bits than any format: `bits * 2^exponent`, plus less than one unit of the last
-/// bit if it is inexact. An inexact number has at least 66 significant bits.
+/// A positive number with more bits than any [`Format`]: `bits * 2^exponent`, plus less than one unit of the
+/// last bit if it is inexact. An inexact number has at least 66 significant bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wide {
     pub(crate) bits: u128,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
-use super::OTHERS;
-use super::filter::{KILL_DOC, Known, LIST_DOC, SkipMe, parse};
+use super::ADMINISTRATION_FLAGS;
+use super::filter::{FilterContext, KILL_DOC, LIST_DOC, SkipMe, parse};
 use crate::command::{Access, Categories, Command};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
@@ -19,7 +19,7 @@ use crate::session::SessionFlags;
 pub const LIST: Command = Command::keyless(
     "list",
     -2,
-    OTHERS,
+    ADMINISTRATION_FLAGS,
     Doc::new(
         Group::Connection,
         "2.4.0",
@@ -41,7 +41,7 @@ pub const LIST: Command = Command::keyless(
     list,
 )
 .access(Access::Connections)
-.categories_too(Categories::CONNECTION)
+.add_categories(Categories::CONNECTION)
 .tips(&["nondeterministic_output"]);
 
 fn list(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -57,7 +57,7 @@ fn list(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
 pub const KILL: Command = Command::keyless(
     "kill",
     -3,
-    OTHERS,
+    ADMINISTRATION_FLAGS,
     Doc::new(Group::Connection, "2.4.0", "Closes the connections that match an address or filters.")
         .complexity("O(N) where N is the number of client connections")
         .history(&[
@@ -80,7 +80,7 @@ pub const KILL: Command = Command::keyless(
         )]),
     kill,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 fn kill(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let is_old_form = args.len() == 3;
@@ -92,8 +92,8 @@ fn kill(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
         parse_filter(ctx, args, SkipMe::Yes)?
     };
     ctx.host.publish(ctx.session);
-    let (count, own_too) = ctx.host.client_kill(&filter, ctx.session);
-    if own_too {
+    let (count, includes_own) = ctx.host.client_kill(&filter, ctx.session);
+    if includes_own {
         ctx.session.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
     }
     match (is_old_form, count) {
@@ -105,14 +105,19 @@ fn kill(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
 
 fn parse_filter(ctx: &Ctx<'_>, args: Args<'_>, skip: SkipMe) -> Result<ClientFilter, CommandError> {
     let users = ctx.host.users();
-    parse(args, 2, skip, Known { own_id: ctx.session.id, db_count: ctx.config.databases, users: &users })
+    parse(
+        args,
+        2,
+        skip,
+        FilterContext { own_id: ctx.session.id, db_count: ctx.config.databases, users: &users },
+    )
 }
 
 /// `CLIENT PAUSE timeout [WRITE|ALL]`
 pub const PAUSE: Command = Command::keyless(
     "pause",
     -3,
-    OTHERS,
+    ADMINISTRATION_FLAGS,
     Doc::new(Group::Connection, "3.0.0", "Suspends the commands of all connections, or only their writes.")
         .history(&[("6.2.0", "Takes WRITE and ALL.")])
         .args(&[
@@ -123,7 +128,7 @@ pub const PAUSE: Command = Command::keyless(
         ]),
     pause,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 fn pause(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let writes_only = match args.get(3).map(|word| up_to_nul(word).to_ascii_lowercase()).as_deref() {
@@ -146,7 +151,7 @@ fn pause(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
 pub const UNPAUSE: Command = Command::keyless(
     "unpause",
     2,
-    OTHERS,
+    ADMINISTRATION_FLAGS,
     Doc::new(Group::Connection, "6.2.0", "Resumes the connections that CLIENT PAUSE suspended.")
         .complexity("O(N) where N is the number of paused clients"),
     |ctx, _, reply| {
@@ -154,13 +159,13 @@ pub const UNPAUSE: Command = Command::keyless(
         Ok(reply.ok())
     },
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// `CLIENT UNBLOCK client-id [TIMEOUT|ERROR]`
 pub const UNBLOCK: Command = Command::keyless(
     "unblock",
     -3,
-    OTHERS,
+    ADMINISTRATION_FLAGS,
     Doc::new(Group::Connection, "5.0.0", "Unblocks a connection that waits in a blocking command.")
         .complexity("O(log N) where N is the number of client connections")
         .args(&[
@@ -170,7 +175,7 @@ pub const UNBLOCK: Command = Command::keyless(
         ]),
     unblock,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     // As in Redis, the reason is ignored if other arguments follow.

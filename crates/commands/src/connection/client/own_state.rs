@@ -2,7 +2,7 @@
 
 use wire::request::Args;
 
-use super::{ITSELF, on_or_off};
+use super::{OWN_STATE_FLAGS, on_or_off};
 use crate::command::{Categories, Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
@@ -18,11 +18,11 @@ const EVERYWHERE: &[&str] = &["request_policy:all_nodes", "response_policy:all_s
 pub const ID: Command = Command::keyless(
     "id",
     2,
-    ITSELF,
+    OWN_STATE_FLAGS,
     Doc::new(Group::Connection, "5.0.0", "Returns the ID of the connection."),
     |ctx, _, reply| Ok(reply.integer(ctx.session.id as i64)),
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// `CLIENT INFO`
 pub const INFO: Command = Command::keyless(
@@ -35,26 +35,26 @@ pub const INFO: Command = Command::keyless(
         Ok(reply.verbatim(b"txt", line.as_bytes()))
     },
 )
-.categories_too(Categories::CONNECTION)
+.add_categories(Categories::CONNECTION)
 .tips(&["nondeterministic_output"]);
 
 /// `CLIENT GETNAME`
 pub const GETNAME: Command = Command::keyless(
     "getname",
     2,
-    ITSELF,
+    OWN_STATE_FLAGS,
     Doc::new(Group::Connection, "2.6.9", "Returns the name of the connection."),
     |ctx, _, reply| {
         Ok(if ctx.session.name.is_empty() { reply.null() } else { reply.bulk(&ctx.session.name) })
     },
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// `CLIENT SETNAME connection-name`
 pub const SETNAME: Command = Command::keyless(
     "setname",
     3,
-    ITSELF,
+    OWN_STATE_FLAGS,
     Doc::new(Group::Connection, "2.6.9", "Sets the name of the connection.")
         .args(&[Arg::string("connection-name")]),
     |ctx, args, reply| {
@@ -64,14 +64,14 @@ pub const SETNAME: Command = Command::keyless(
         Ok(reply.ok())
     },
 )
-.categories_too(Categories::CONNECTION)
+.add_categories(Categories::CONNECTION)
 .tips(EVERYWHERE);
 
 /// `CLIENT SETINFO LIB-NAME|LIB-VER value`
 pub const SETINFO: Command = Command::keyless(
     "setinfo",
     4,
-    ITSELF,
+    OWN_STATE_FLAGS,
     Doc::new(Group::Connection, "7.2.0", "Sets the name or version of the client library of the connection.")
         .args(&[Arg::one_of(
             "attr",
@@ -79,7 +79,7 @@ pub const SETINFO: Command = Command::keyless(
         )]),
     set_info,
 )
-.categories_too(Categories::CONNECTION)
+.add_categories(Categories::CONNECTION)
 .tips(EVERYWHERE);
 
 fn set_info(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -106,7 +106,7 @@ fn set_info(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Repli
 pub const REPLY: Command = Command::keyless(
     "reply",
     3,
-    ITSELF.union(Flags::NO_MULTI),
+    OWN_STATE_FLAGS.union(Flags::NO_MULTI),
     Doc::new(Group::Connection, "3.2.0", "Sets whether the server replies to the connection's commands.")
         .args(&[Arg::one_of(
             "action",
@@ -114,7 +114,7 @@ pub const REPLY: Command = Command::keyless(
         )]),
     set_reply,
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 fn set_reply(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let flags = &mut ctx.session.flags;
@@ -141,7 +141,7 @@ fn set_reply(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Repl
 pub const NO_EVICT: Command = Command::keyless(
     "no-evict",
     3,
-    ITSELF.union(Flags::ADMIN),
+    OWN_STATE_FLAGS.union(Flags::ADMIN),
     Doc::new(Group::Connection, "7.0.0", "Sets whether the connection is exempt from client eviction.")
         .args(&[ON_OFF]),
     |ctx, args, reply| {
@@ -150,13 +150,13 @@ pub const NO_EVICT: Command = Command::keyless(
         Ok(reply.ok())
     },
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// `CLIENT NO-TOUCH ON|OFF`
 pub const NO_TOUCH: Command = Command::keyless(
     "no-touch",
     3,
-    ITSELF,
+    OWN_STATE_FLAGS,
     Doc::new(
         Group::Connection,
         "7.2.0",
@@ -168,13 +168,13 @@ pub const NO_TOUCH: Command = Command::keyless(
         Ok(reply.ok())
     },
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// `CLIENT CAPA capability ...`
 pub const CAPA: Command = Command::keyless(
     "capa",
     -3,
-    ITSELF,
+    OWN_STATE_FLAGS,
     Doc::new(Group::Connection, "8.0.0", "Declares capabilities of the client. Unknown ones are ignored.")
         .args(&[Arg::string("capability").multiple()]),
     |ctx, args, reply| {
@@ -185,7 +185,7 @@ pub const CAPA: Command = Command::keyless(
         Ok(reply.ok())
     },
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// `CLIENT IMPORT-SOURCE ON|OFF`
 pub const IMPORT_SOURCE: Command = Command::keyless(
@@ -207,7 +207,7 @@ pub const IMPORT_SOURCE: Command = Command::keyless(
         Ok(reply.ok())
     },
 )
-.categories_too(Categories::CONNECTION);
+.add_categories(Categories::CONNECTION);
 
 /// Rejects a name that would break the format of `CLIENT LIST`.
 pub(in crate::connection) fn check_name(name: &[u8]) -> Result<(), CommandError> {
