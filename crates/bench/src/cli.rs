@@ -24,13 +24,13 @@ Examples (BENCH stands for 'broadloom bench' or 'broadloom-bench'):
   BENCH --command '3*HSET h:{key} f {value}' --command 'HGET h:{key} f'
   BENCH suite headline --markdown benchmarks.md --json benchmarks.json
   BENCH --server mine=127.0.0.1:7000 --server echo
-                                            compares it with the limit server, which only replies +OK
+                                            compares it with the echo server, which only replies +OK
   BENCH --tls --server broadloom --server valkey
                                             compares both over TLS, with a certificate made for the run
   BENCH --tls --cacert ca.crt --server mine=127.0.0.1:6380
   BENCH --server all=127.0.0.1:7000 --server rules=user:password@127.0.0.1:7000
                                             compares two users of one server
-  BENCH --echo --port 7000                  runs only the limit server
+  BENCH --echo --port 7000                  runs only the echo server
   BENCH --list                              prints the named workloads, suites and known servers";
 
 /// Measures the throughput, latency and CPU cost of Redis-compatible servers and compares them.
@@ -59,12 +59,12 @@ pub struct RunArgs {
     #[arg(long)]
     pub list: bool,
 
-    /// Run the limit server, which replies +OK to every request, with --server-threads threads and the
+    /// Run the echo server, which replies +OK to every request, with --server-threads threads and the
     /// --io-backend
     #[arg(long)]
     pub echo: bool,
 
-    /// Loopback port of the limit server; 0 selects a free port and prints it
+    /// Loopback port of the echo server; 0 selects a free port and prints it
     #[arg(long, value_name = "PORT", default_value = "0", requires = "echo")]
     pub port: u16,
 

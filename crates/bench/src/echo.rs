@@ -1,4 +1,4 @@
-//! `--echo`: the limit server, on our own reactor, in the foreground until Ctrl-C.
+//! `--echo`: the echo server, on our own reactor, in the foreground until Ctrl-C.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

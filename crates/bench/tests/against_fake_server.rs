@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Behaviour, FakeServer, command, report, samples};
 
-/// The limit server, started by the benchmark like any other program.
+/// The echo server, started by the benchmark like any other program.
 fn echo_spec() -> String {
     format!("limit={} --echo --port {{port}} --io-backend epoll", env!("CARGO_BIN_EXE_broadloom-bench"))
 }

@@ -2,7 +2,8 @@
 //!
 //! | folder | holds |
 //! |---|---|
-//! | `string`, `bitmap`, `set`, `generic`, `serialization`, `connection`, `pubsub`, `transaction`, `scripting`, `server` | the commands of that family |
+//! | `string`, `bitmap`, `hyperloglog`, `list`, `set`, `hash`, `sorted_set`, `geo`, `stream` | the commands on that data type |
+//! | `generic`, `serialization`, `connection`, `pubsub`, `transaction`, `scripting`, `server` | the commands of that family |
 //! | [`table`] | the list of all commands, lookup by name, and the commands that describe the table |
 //! | `handler` | the definition of a command, the context of a handler, and the interface that the server implements |
 //!

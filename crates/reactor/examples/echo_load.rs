@@ -1,4 +1,4 @@
-//! Measures the limit server on both backends: processor time per request, in interleaved rounds, medians.
+//! Measures the echo server on both backends: processor time per request, in interleaved rounds, medians.
 //!
 //! `cargo run --profile quick -p reactor --example echo_load -- [rounds] [milliseconds] [connections]`
 //!

@@ -1,4 +1,4 @@
-//! The limit server: replies `+OK` to every request without reading keys, so that only the cost of moving bytes
+//! The echo server: replies `+OK` to every request without reading keys, so that only the cost of moving bytes
 //! remains. It is the reference for Broadloom's performance.
 //!
 //! Start reading at [`run_echo`], then [`RequestCounter`].
@@ -189,7 +189,7 @@ impl EchoThread {
 }
 
 /// Counts the requests that end in a RESP stream, skipping payloads. Keeps its position in a partial request
-/// between calls. The input is assumed valid: the limit server reports no errors.
+/// between calls. The input is assumed valid: the echo server reports no errors.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestCounter {
     state: State,

@@ -1,8 +1,8 @@
 //! Runs with a disk that crashes: clients change data under an append-only file, the disk's contents after a crash are
 //! taken at random moments, and other servers start with them.
 //!
-//! A crash takes no time, so the first server goes on afterwards: what its clients have been told at that moment is
-//! compared with the data of the server that starts with what the crash has left. A disk may also fail in one of its
+//! A crash takes no time, and the first server continues after it. The replies that its clients have received by then
+//! are compared with the data of a server that starts with the disk after the crash. A disk may also fail in one of its
 //! operations, or have no space for a while.
 //!
 //! Start reading at [`serve_and_crash`].
@@ -29,7 +29,7 @@ const CRASH_INTERVAL_US_MAX: usize = 60_000;
 /// Operations among which one fails.
 const OPERATION_COUNT_MAX: usize = 60;
 
-/// What a seed decides.
+/// The random choices of a seed.
 struct Setting {
     policy: &'static str,
     thread_count: usize,
@@ -42,7 +42,7 @@ struct Setting {
     recovers: bool,
 }
 
-/// What the threads of a run share.
+/// State shared by the threads of a run.
 struct Scene {
     disk: CrashingDisk,
     histories: Vec<Mutex<History>>,
@@ -51,7 +51,7 @@ struct Scene {
     crashes: Mutex<Vec<Crash>>,
 }
 
-/// The disk after a crash, and what the clients had been told.
+/// The disk after a crash, and the replies that the clients had received.
 struct Crash {
     disk: CrashingDisk,
     histories: Vec<History>,
@@ -190,7 +190,7 @@ fn work(scene: &Scene, address: SocketAddr, client: usize, mut random: Random) {
     while scene.left.load(Ordering::Relaxed) > 0 {
         match random.below(10) {
             0..6 => {
-                // Several clients may go beyond the number a little.
+                // Several clients may exceed the number a little.
                 let _ =
                     scene.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
                 change(&mut connection, client, history, &mut random);
@@ -244,11 +244,11 @@ fn change(connection: &mut Connection, client: usize, history: &Mutex<History>, 
     }
 }
 
-/// Takes what the disk would have after a crash, and lets it recover.
+/// Copies the disk's contents after a crash, and makes the disk work again.
 fn crash(scene: &Scene, count: usize, recovers: bool, mut random: Random) {
     for _ in 0..count {
         simulation::sleep_us(1 + random.below(CRASH_INTERVAL_US_MAX) as u64);
-        // Of one instant: no other thread runs meanwhile.
+        // Both are of one instant: no other thread runs meanwhile.
         let crash = simulation::without_points(|| Crash {
             disk: scene.disk.crash(),
             histories: scene.histories.iter().map(|history| lock(history).clone()).collect(),

@@ -1,4 +1,4 @@
-//! The plan of a seed: threads, clients, their loads, and the disturbances.
+//! The simulation plan of a seed: threads, clients, their loads, and the disturbances.
 
 use reactor::simulated::Settings;
 use sync::simulation::{Gap, GapStalls, Schedule};

@@ -1,5 +1,5 @@
-//! Rules for documents: every page is linked, every dependency has its reason in docs/design/dependencies.md, the
-//! architecture is short, and each named file and function exists.
+//! Rules for documents: every page is linked, every dependency has its reason in docs/design/dependencies.md,
+//! ARCHITECTURE.md is short, and the files and functions that documents name exist.
 
 use std::collections::HashSet;
 
@@ -72,7 +72,7 @@ fn check_links(files: &[SourceFile]) -> Vec<String> {
 
 /// docs/design/dependencies.md is a table that names each external crate in backticks.
 fn check_dependencies(files: &[SourceFile]) -> Vec<String> {
-    let Some(architecture) = files.iter().find(|file| file.path == "docs/design/dependencies.md") else {
+    let Some(page) = files.iter().find(|file| file.path == "docs/design/dependencies.md") else {
         return Vec::new();
     };
     let is_ours = |name: &String| files.iter().any(|file| file.path == format!("crates/{name}/Cargo.toml"));
@@ -81,7 +81,7 @@ fn check_dependencies(files: &[SourceFile]) -> Vec<String> {
         files.iter().filter(|file| file.path.starts_with("crates/") && file.path.ends_with("/Cargo.toml"))
     {
         let external = manifest::all_dependencies(&file.text).into_iter().filter(|name| !is_ours(name));
-        for name in external.filter(|name| !architecture.text.contains(&format!("`{name}`"))) {
+        for name in external.filter(|name| !page.text.contains(&format!("`{name}`"))) {
             complaints.push(format!("{}: docs/design/dependencies.md has no reason for `{name}`", file.path));
         }
     }

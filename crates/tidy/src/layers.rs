@@ -5,7 +5,7 @@
 use crate::tree::{SourceFile, read_all};
 use crate::{assert_tidy, manifest};
 
-/// A crate and the crates of this workspace that it may use, lowest layer first.
+/// A crate and the crates of this workspace that it may use.
 struct Layer {
     name: &'static str,
     may_use: &'static [&'static str],
@@ -15,6 +15,7 @@ const fn layer(name: &'static str, may_use: &'static [&'static str]) -> Layer {
     Layer { name, may_use }
 }
 
+/// Lowest layer first. `replication`, `cluster` and `top` are planned crates, which do not exist yet.
 static LAYERS: &[Layer] = &[
     layer("base", &[]),
     layer("sync", &["base"]),

@@ -1,4 +1,4 @@
-//! The headline suite: CPU time per request against a leading server and against the limit server, latency,
+//! The headline suite: CPU time per request against a leading server and against the echo server, latency,
 //! memory per key, thread scaling, and the growth pause.
 
 mod collections;
@@ -12,7 +12,7 @@ use super::{Part, Section, Suite, SuiteCase, SuiteLoad, Variant};
 pub static SUITE: Suite = Suite {
     name: "headline",
     title: "Benchmarks",
-    about: "CPU time per request, latency, memory per key, threads, growth pause; against valkey, redis and the echo limit server",
+    about: "CPU time per request, latency, memory per key, threads, growth pause; against valkey, redis and the echo server",
     servers: &["broadloom", "valkey", "redis", "echo"],
     dataless: &["echo"],
     baselines: &["valkey", "echo"],

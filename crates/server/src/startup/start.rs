@@ -39,7 +39,7 @@ pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
         Ok(Invocation::Help) => {
             return print(&format!(
                 "{}\nTools:\n       broadloom bench [options]      the load generator; see broadloom bench --help\n       \
-                 broadloom check-rdb FILE       validates an RDB file\n       \
+                 broadloom check-rdb FILE       validates an RDB file; also as redis-check-rdb\n       \
                  broadloom check-aof FILE       checks and repairs append-only files; also as redis-check-aof",
                 config::usage()
             ));
