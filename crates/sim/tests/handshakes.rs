@@ -78,7 +78,10 @@ fn serve(config: &Arc<ClientConfig>, directives: &[(&str, String)]) {
     // One byte a second: each makes the connection active.
     slow.write_all(&HELLO, now_us() + SECOND_US).unwrap();
     while read(&mut slow, now_us() + SECOND_US).is_some() {
-        assert!(now_us() - began_us < (LIMIT_S + CHECK_S) * SECOND_US, "a slow handshake continues after its limit");
+        assert!(
+            now_us() - began_us < (LIMIT_S + CHECK_S) * SECOND_US,
+            "a slow handshake continues after its limit"
+        );
         // The server may close in the meantime, which the next read finds.
         let _ = slow.write_all(&[0], now_us() + SECOND_US);
     }
