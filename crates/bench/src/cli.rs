@@ -39,15 +39,15 @@ Examples (BENCH stands for 'broadloom bench' or 'broadloom-bench'):
 pub struct Cli {
     /// A subcommand, instead of a load described by options.
     #[command(subcommand)]
-    pub what: Option<What>,
+    pub subcommand: Option<SuiteCommand>,
     /// Load options.
     #[command(flatten)]
     pub run: RunArgs,
 }
 
-/// Subcommands.
+/// The subcommands besides a load described by options.
 #[derive(Debug, Subcommand)]
-pub enum What {
+pub enum SuiteCommand {
     /// Runs a predefined set of measurements (see --list)
     Suite(SuiteArgs),
 }
@@ -313,7 +313,9 @@ fn positive(text: &str) -> Result<f64, String> {
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let number = text.parse().ok().filter(|number: &f64| (0.0..=1e6).contains(number));
-    number.map(Duration::from_secs_f64).ok_or_else(|| "expected a number of seconds".to_owned())
+    number
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "expected a number of seconds from 0 to 1000000".to_owned())
 }
 
 #[cfg(test)]
@@ -335,7 +337,7 @@ mod tests {
         assert_eq!(cli.run.requests, Some(1_000));
         let cli =
             Cli::try_parse_from(["bench", "suite", "headline", "--quick", "--section", "growth"]).unwrap();
-        let Some(What::Suite(suite)) = cli.what else { panic!("{cli:?}") };
+        let Some(SuiteCommand::Suite(suite)) = cli.subcommand else { panic!("{cli:?}") };
         assert!(suite.quick && suite.section == ["growth"]);
         let cli =
             Cli::try_parse_from(["bench", "--user", "u", "--pass", "p", "--tls", "--insecure"]).unwrap();

@@ -10,7 +10,7 @@ use crate::encryption::socket::Socket;
 use crate::reply::{ReplySkipper, Tally};
 
 /// Timeout of one command.
-const QUESTION_TIMEOUT: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -59,8 +59,8 @@ impl Target {
     pub fn connect(&self) -> io::Result<Socket> {
         let stream = TcpStream::connect_timeout(&self.address, CONNECT_TIMEOUT)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(QUESTION_TIMEOUT))?;
-        stream.set_write_timeout(Some(QUESTION_TIMEOUT))?;
+        stream.set_read_timeout(Some(COMMAND_TIMEOUT))?;
+        stream.set_write_timeout(Some(COMMAND_TIMEOUT))?;
         let mut socket = match &self.encryption {
             None => Socket::plain(stream),
             Some(encryption) => encryption.connect(stream)?,

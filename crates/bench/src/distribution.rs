@@ -36,8 +36,11 @@ impl FromStr for Distribution {
         let (name, parameter) = match text.split_once(':') {
             Some((name, parameter)) => {
                 let number = parameter.parse::<f64>().ok().filter(|number| number.is_finite());
-                let number =
-                    number.ok_or_else(|| BenchError::usage(format!("not a number: '{parameter}'")))?;
+                let number = number.ok_or_else(|| {
+                    BenchError::usage(format!(
+                        "in the distribution '{text}', '{parameter}' is not a finite number"
+                    ))
+                })?;
                 (name, Some(number))
             }
             None => (text, None),
@@ -52,7 +55,7 @@ impl FromStr for Distribution {
                 Ok(Self::Hot { share: share.unwrap_or(1.0) })
             }
             _ => Err(BenchError::usage(format!(
-                "unknown distribution '{text}': uniform, zipf, zipf:EXPONENT, hot, hot:SHARE or sequential"
+                "invalid distribution '{text}'; valid: uniform, zipf, zipf:EXPONENT (at least 0), hot, hot:SHARE (0 to 1), sequential"
             ))),
         }
     }

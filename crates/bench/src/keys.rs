@@ -26,7 +26,9 @@ impl KeyShape {
     /// much of `prefix` as leaves room for the digits, at least one character.
     pub fn new(prefix: &str, size: usize, count: u64) -> Result<Self, BenchError> {
         if count == 0 || count > KEY_COUNT_MAX {
-            return Err(BenchError::usage(format!("the number of keys must be 1 to {KEY_COUNT_MAX}")));
+            return Err(BenchError::usage(format!(
+                "the number of keys must be 1 to {KEY_COUNT_MAX}, not {count}"
+            )));
         }
         let digits = (count - 1).checked_ilog10().unwrap_or(0) as usize + 1;
         let prefix_size_min = prefix.len().min(1);

@@ -50,7 +50,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::case::{Case, LoadSettings};
-use crate::cli::{Cli, CommonArgs, RunArgs, SuiteArgs, What};
+use crate::cli::{Cli, CommonArgs, RunArgs, SuiteArgs, SuiteCommand};
 use crate::control::Login;
 use crate::encryption::Encryption;
 use crate::error::BenchError;
@@ -91,13 +91,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     interrupt::install();
     let own_words = own_words(&called_as);
-    let result = match &cli.what {
+    let result = match &cli.subcommand {
         None if cli.run.list => print(&list()),
         None if cli.run.echo => {
             echo::serve(cli.run.port, cli.run.server_threads as usize, &cli.run.io_backend)
         }
         None => run_load(&cli.run, own_words),
-        Some(What::Suite(suite)) => run_suite(suite, own_words),
+        Some(SuiteCommand::Suite(suite)) => run_suite(suite, own_words),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -283,7 +283,7 @@ fn finish(mut report: Report, args: &CommonArgs) -> Result<(), BenchError> {
         report.remarks.extend(remarks::of(&section.findings));
         report.error_count += remarks::error_count(&section.findings);
     }
-    report.remarks.extend(report.failures.iter().map(|failure| format!("BROKE OFF: {failure}")));
+    report.remarks.extend(report.failures.iter().map(|failure| format!("FAILED: {failure}")));
     let on_stdout =
         [&args.json, &args.csv, &args.markdown].into_iter().flatten().any(|path| path == Path::new("-"));
     if !on_stdout {

@@ -37,7 +37,8 @@ impl FromStr for CpuList {
                 (Ok(first), Ok(last)) if first <= last && last < CpuSet::MAX_CPU => cpus.extend(first..=last),
                 _ => {
                     return Err(BenchError::usage(format!(
-                        "not a list of CPUs: '{text}'; examples: 0, 2-5, 0,4"
+                        "not a list of CPUs: '{text}'; examples: 0, 2-5, 0,4; the largest number is {}",
+                        CpuSet::MAX_CPU - 1
                     )));
                 }
             }

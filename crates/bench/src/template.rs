@@ -294,7 +294,9 @@ impl Repetition {
         };
         match count.parse() {
             Ok(count) if (1..=REPETITION_COUNT_MAX).contains(&count) => Ok(Some(Self { with_value, count })),
-            _ => Err(BenchError::usage(format!("not a count in '{word}'"))),
+            _ => Err(BenchError::usage(format!(
+                "the count in '{word}' is not an integer from 1 to {REPETITION_COUNT_MAX}"
+            ))),
         }
     }
 
@@ -326,7 +328,11 @@ fn repeat_groups(words: Vec<String>) -> Result<Vec<String>, BenchError> {
                     group.iter().map(move |word| word.replace("{nth}", &nth))
                 }));
             }
-            _ => return Err(BenchError::usage(format!("not a count in '{word}'"))),
+            _ => {
+                return Err(BenchError::usage(format!(
+                    "the count in '{word}' is not an integer from 1 to {REPETITION_COUNT_MAX}"
+                )));
+            }
         }
     }
     Ok(all)

@@ -46,7 +46,9 @@ impl FromStr for ValueSize {
         let (min, max) = text.split_once("..").unwrap_or((text, text));
         match (min.parse(), max.parse()) {
             (Ok(min), Ok(max)) if min <= max && max <= VALUE_SIZE_MAX => Ok(Self { min, max }),
-            _ => Err(BenchError::usage(format!("not a value size: '{text}'; examples: 64, 16..256"))),
+            _ => Err(BenchError::usage(format!(
+                "not a value size: '{text}'; examples: 64, 16..256; at most {VALUE_SIZE_MAX} bytes"
+            ))),
         }
     }
 }

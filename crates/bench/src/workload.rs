@@ -154,7 +154,9 @@ impl Workload {
             let Own { uses_up, waiting, script, .. } = one.own;
             let needs_more = uses_up.is_some() || waiting.is_some() || script.is_some();
             if inner > 1 || one.from_empty || needs_more {
-                return Err(BenchError::usage(format!("'{name}' can't be part of a mix")));
+                return Err(BenchError::usage(format!(
+                    "'{name}' can't be part of a mix: it has several commands, a prescribed fill, or connections of its own"
+                )));
             }
             one.commands.iter_mut().for_each(|command| command.weight = weight);
             match &mut mix {
@@ -197,10 +199,13 @@ fn parse_weighted(text: &str) -> Result<Weighted, BenchError> {
     }
 }
 
+/// Largest relative frequency of a command.
+const WEIGHT_MAX: u32 = 1_000_000;
+
 fn parse_weight(text: &str) -> Result<u32, BenchError> {
     match text.trim().parse() {
-        Ok(weight) if (1..=1_000_000).contains(&weight) => Ok(weight),
-        _ => Err(BenchError::usage(format!("not a weight: '{text}'"))),
+        Ok(weight) if (1..=WEIGHT_MAX).contains(&weight) => Ok(weight),
+        _ => Err(BenchError::usage(format!("the weight '{text}' is not an integer from 1 to {WEIGHT_MAX}"))),
     }
 }
 

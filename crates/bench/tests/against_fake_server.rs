@@ -129,7 +129,7 @@ fn rounds_interleave_and_rotate_the_first_server() {
 #[test]
 fn a_failing_server_is_excluded_and_the_others_continue() {
     let good = FakeServer::start(Behaviour::default());
-    let bad = FakeServer::start(Behaviour { hang_up: Some(150), ..Behaviour::default() });
+    let bad = FakeServer::start(Behaviour { close_at: Some(150), ..Behaviour::default() });
     let specs = [format!("bad={}", bad.address), format!("good={}", good.address)];
     let mut args = vec!["--workload", "ping", "--requests", "100", "--rounds", "3", "--warmup", "0"];
     args.extend(specs.iter().flat_map(|spec| ["--server", spec]));

@@ -109,7 +109,7 @@ impl Keyspace {
         slot.latch + entry.value().text_len().unwrap_or(0) as u64
     }
 
-    /// The three passes of a batch, then the lookups.
+    /// The prefetch stages of a batch, then the lookups.
     fn lookup_batch(&self, indices: &[u64]) -> u64 {
         for &index in indices {
             let slot: *const Slot = &self.slots[slot_of(key(index).1)];

@@ -10,9 +10,9 @@
 //! metadata  bits 55..0   for each word the low 8 bits of the position; stale for a vacant word
 //!           bits 63..56  overflow count
 //! ```
-//! The overflow count is the number of entries that found this bucket full on the way from their home bucket
-//! to their own, as in F14: a search ends at the first bucket where it is zero. It saturates at 255 and then
-//! stays until the segment is rebuilt.
+//! The overflow count is the number of entries whose probe sequence has this bucket before their own, because
+//! it was full when they were stored, as in F14: a search ends at the first bucket where it is zero. It
+//! saturates at 255 and then stays until the segment is rebuilt.
 //!
 //! All fields are atomics with relaxed accesses, because prefetches read buckets without the latch.
 

@@ -128,12 +128,12 @@ fn check_segment(segment: Segment<'_>, range: std::ops::Range<u32>) -> Result<()
     Ok(())
 }
 
-/// The buckets that an item's path passes before its own.
+/// The buckets that an item's probe sequence has before its own.
 fn buckets_before(segment: Segment<'_>, item: Item, bucket_index: usize) -> impl Iterator<Item = usize> {
-    let mut path = segment.path(item.position);
+    let mut probes = segment.probe_sequence(item.position);
     std::iter::from_fn(move || {
-        let passed = path.bucket_index();
-        (passed != bucket_index && path.advance()).then_some(passed)
+        let passed = probes.bucket_index();
+        (passed != bucket_index && probes.advance()).then_some(passed)
     })
 }
 
@@ -164,14 +164,14 @@ mod tests {
         table
     }
 
-    /// Plants a fault, expects it to be reported as a violation of this invariant, and repairs it.
-    fn check(invariant: &str, mut plant: impl FnMut(&mut Table), mut mend: impl FnMut(&mut Table)) {
+    /// Plants a fault, asserts that it is reported as a violation of this invariant, and repairs it.
+    fn check(invariant: &str, mut plant: impl FnMut(&mut Table), mut repair: impl FnMut(&mut Table)) {
         let heap = Heap::new();
         let mut table = table(&heap);
         plant(&mut table);
         let violation = table.check().expect_err("the fault is noticed");
         assert!(violation.starts_with(&format!("table invariant {invariant}:")), "{violation}");
-        mend(&mut table);
+        repair(&mut table);
         assert_eq!(table.check(), Ok(()));
     }
 
@@ -188,11 +188,11 @@ mod tests {
             let (_, segment) = table.segments().next().expect("the container is not empty");
             segment.buckets[3].add_overflow();
         };
-        let mend = |table: &Table| {
+        let repair = |table: &Table| {
             let (_, segment) = table.segments().next().expect("the container is not empty");
             segment.buckets[3].remove_overflow();
         };
-        check("2", |table| bucket(table), |table| mend(table));
+        check("2", |table| bucket(table), |table| repair(table));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Defragmented {
     /// Entries moved.
     pub moved_count: usize,
     /// Entries examined.
-    pub seen_count: usize,
+    pub examined_count: usize,
 }
 
 impl Table {
@@ -31,7 +31,7 @@ impl Table {
     /// position `from` on (below 2^24, 0 to begin).
     pub fn defragment(&mut self, heap: &Heap, from: u32, bucket_count_max: usize) -> Defragmented {
         let next = (from < Position::END && !self.is_empty()).then_some(from);
-        let mut done = Defragmented { next, moved_count: 0, seen_count: 0 };
+        let mut done = Defragmented { next, moved_count: 0, examined_count: 0 };
         for _ in 0..bucket_count_max {
             let Some(position) = done.next.map(Position::new) else { break };
             let reference = self.segment(position).reference;
@@ -42,7 +42,7 @@ impl Table {
             // SAFETY: (1) no segment is replaced until the view's last use.
             let segment: Segment<'_> = unsafe { self.segment(position).reference.view() };
             for place in segment.places_of_home(segment.reference.home(position)) {
-                done.seen_count += 1;
+                done.examined_count += 1;
                 // SAFETY: (1) the table has just returned the item.
                 let size = unsafe { self.entry_of(place.item) }.shape().size();
                 // SAFETY: (1) the table's entry, live and of this size.

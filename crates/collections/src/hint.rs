@@ -18,7 +18,7 @@ use crate::directory::Directory;
 use crate::guess::Guess;
 use crate::memory::prefetch;
 use crate::memory::size_class::LINE_SIZE;
-use crate::segment::{Path, SegmentRef};
+use crate::segment::{ProbeSequence, SegmentRef};
 use crate::values::table::Table;
 
 /// Bytes of an entry that are prefetched: an entry with a key of 16 bytes and a value of 64, or similar
@@ -62,8 +62,8 @@ impl Hint {
     /// 2. The memory from [`Heap::take_retired`](crate::Heap::take_retired), for any heap of the table's
     ///    memory, is dropped only when every prefetch has ended that began before the call. No such heap is
     ///    dropped before the last prefetch has ended.
-    /// 3. A prefetch lasts, on one thread, from the request of a bucket from this hint to the last use of the
-    ///    resulting [`HomeBucket`] or [`ProbeSequence`]. The implementation of (2) covers that whole time.
+    /// 3. A prefetch lasts, on one thread, from the prefetch of a bucket by this hint to the last use of the
+    ///    resulting [`HomeBucket`] or [`ProbePrefetch`]. The implementation of (2) covers that whole time.
     #[must_use]
     pub const unsafe fn new() -> Self {
         Self(AtomicU64::new(0))
@@ -106,19 +106,20 @@ impl Hint {
         HomeBucket::load(self.segment(position), position)
     }
 
-    /// For a displaced key: prefetches the next bucket that may hold it. Returns the probe sequence from
-    /// there to its entry.
+    /// For a displaced key: prefetches the next bucket that may hold it. Returns the prefetch of the remaining
+    /// probe sequence.
     #[must_use]
-    pub fn probes_beyond_home(&self, hash: u64) -> Option<ProbeSequence> {
+    pub fn probes_beyond_home(&self, hash: u64) -> Option<ProbePrefetch> {
         let position = Position::of_hash(hash);
         let segment = self.segment(position);
-        let path = Path::from_home(segment.home(position), segment.bucket_count());
-        let mut probes = ProbeSequence { segment, path, position };
+        let sequence = ProbeSequence::from_home(segment.home(position), segment.bucket_count());
+        let mut probes = ProbePrefetch { segment, sequence, position };
         probes.advance().then_some(probes)
     }
 
-    /// Prefetches the entry of this hash in any bucket, waiting for each bucket on the way. To prefetch many
-    /// entries, use the separate steps. The result is `Displaced` only if the table changed meanwhile.
+    /// Prefetches the entry of this hash in any bucket, waiting for each bucket of the probe sequence. To
+    /// prefetch many entries, use the separate steps. The result is `Displaced` only if the table changed
+    /// meanwhile.
     #[must_use]
     pub fn prefetch_entry(&self, hash: u64) -> ProbeResult {
         let mut result = self.prefetch_home(hash).prefetch_entry(hash);
@@ -200,23 +201,22 @@ impl HomeBucket {
 /// The rest of the probe sequence of a displaced key, from a prefetched bucket on. Following it is part of
 /// the prefetch ([`Hint::new`]).
 #[derive(Clone, Copy, Debug)]
-pub struct ProbeSequence {
+pub struct ProbePrefetch {
     segment: SegmentRef,
-    path: Path,
+    sequence: ProbeSequence,
     position: Position,
 }
 
-impl ProbeSequence {
+impl ProbePrefetch {
     /// Reads the bucket, which should be loaded by now, and prefetches the lines of the matching entry. If
-    /// there is none, prefetches the next bucket that may have it; then the caller follows the sequence
-    /// again.
+    /// there is none, prefetches the next bucket that may have it; then the caller calls this again.
     #[must_use]
     pub fn follow(&mut self) -> ProbeResult {
         simulation::assert_not_freed(self.segment.address());
         // SAFETY: (1) `Hint::new` (1, 2): segments are freed only after every prefetch that read their
         // address has ended, and by (3) this is part of one.
         let segment = unsafe { self.segment.view() };
-        let index = self.path.bucket_index();
+        let index = self.sequence.bucket_index();
         let Some(bucket) = segment.buckets.get(index) else { return ProbeResult::Missing };
         let result = prefetch_entry_in(bucket, index as u32, self.position);
         if result == ProbeResult::Displaced && !self.advance() { ProbeResult::Missing } else { result }
@@ -224,9 +224,9 @@ impl ProbeSequence {
 
     /// Advances to the next bucket and prefetches it; false at the end.
     fn advance(&mut self) -> bool {
-        let is_more = !self.segment.is_none() && self.path.advance();
+        let is_more = !self.segment.is_none() && self.sequence.advance();
         if is_more {
-            prefetch::line(self.segment.bucket_address(self.path.bucket_index()));
+            prefetch::line(self.segment.bucket_address(self.sequence.bucket_index()));
         }
         is_more
     }

@@ -37,7 +37,7 @@ pub use check::TableStats;
 pub use defragment::Defragmented;
 pub use guess::{Guess, LastGuess};
 pub use hasher::KeyHasher;
-pub use hint::{Hint, HomeBucket, ProbeResult, ProbeSequence, TableAddress};
+pub use hint::{Hint, HomeBucket, ProbePrefetch, ProbeResult, TableAddress};
 pub use memory::heap::Heap;
 pub use memory::replaced::Retired;
 pub use memory::span_pool::{ChunkKeeper, KeeperHook, PageHook, PageHooks};
@@ -52,7 +52,7 @@ pub use values::list::{End, List, ListLimits, ListPart};
 pub use values::members::PrefetchStep;
 pub use values::object::{Kind, Object};
 pub use values::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
-pub use values::set::{MemberProbe, Sampled, Set, SetLimits, SetPlace};
+pub use values::set::{Sampled, Set, SetLimits, SetPlace, SoughtMember};
 pub use values::sorted_set::{
     Bound, Iter as SortedSetIter, SortedSet, SortedSetLimits, Updated as SortedSetUpdated,
 };

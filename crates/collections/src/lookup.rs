@@ -16,7 +16,7 @@ impl Table {
     #[inline]
     pub(crate) fn prefetch_home(&self, hash: u64) {
         let position = Position::of_hash(hash);
-        // The load alone is wanted, not the result.
+        // Only the prefetch is needed, not the result.
         let _ = HomeBucket::load(self.segment_ref(position), position);
     }
 
@@ -99,9 +99,9 @@ impl Table {
     /// 1. The segment is one of this table's.
     #[inline(never)]
     unsafe fn place_in<'a>(&self, segment: Segment<'a>, position: Position, key: &[u8]) -> Option<Place<'a>> {
-        let mut path = segment.path(position);
+        let mut probes = segment.probe_sequence(position);
         loop {
-            let bucket_index = path.bucket_index();
+            let bucket_index = probes.bucket_index();
             let bucket = segment.buckets.get(bucket_index)?;
             let mut matches = bucket.matches(position);
             // SAFETY: (1) the item is in a segment of this table.
@@ -109,7 +109,7 @@ impl Table {
             if let Some((index, item)) = found {
                 return Some(Place { bucket, bucket_index, index, item });
             }
-            if !matches.may_go_on() || !path.advance() {
+            if !matches.may_go_on() || !probes.advance() {
                 return None;
             }
         }

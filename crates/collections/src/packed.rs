@@ -103,7 +103,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         self.size() + text_size + N * OVERHEAD_MAX <= USED_MAX && self.len() < INDEX_CAPACITY_MAX
     }
 
-    /// Reserves space for `group_count` more groups with `text_size` bytes of text in all of them.
+    /// Reserves space for `group_count` more groups with `text_size` bytes of text in total.
     pub fn reserve(&mut self, group_count: usize, text_size: usize) {
         let len = self.len() + group_count;
         let size = self.size() + text_size + group_count * N;
@@ -243,7 +243,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         if part == 0 && FIND && self.block.head().index_capacity() > 0 {
             self.tags_mut()[index] = item.tag();
         }
-        self.give_back();
+        self.shrink_if_roomy();
     }
 
     /// Removes the group at `index`. Panics beyond the end.
@@ -259,14 +259,14 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         self.remove_bytes(index..end_index, self.offset(index)..self.offset(end_index));
     }
 
-    /// Removes the group at `index` after passing it to `see`. Panics beyond the end.
+    /// Removes the group at `index` after passing it to `visit`. Panics beyond the end.
     #[inline]
-    pub fn take(&mut self, index: usize, see: impl FnOnce([Item<'_>; N])) {
+    pub fn take(&mut self, index: usize, visit: impl FnOnce([Item<'_>; N])) {
         assert!(index < self.len(), "beyond the end");
         let (bytes, start) = (self.block.bytes(), self.offset(index));
         let (group, rest) = read_group(&bytes[start..]);
         let end = bytes.len() - rest.len();
-        see(group);
+        visit(group);
         self.remove_bytes(index..index + 1, start..end);
     }
 
@@ -302,7 +302,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         if len - count < Self::INDEX_LEN_KEPT_MIN {
             self.block.update(|head| head.set_index_capacity(0));
         }
-        self.give_back();
+        self.shrink_if_roomy();
     }
 
     /// Splits off the groups from `index` on, and returns them. Panics beyond the end.
@@ -421,7 +421,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
 
     /// Shrinks the block if most of it is vacant.
     #[inline]
-    fn give_back(&mut self) {
+    fn shrink_if_roomy(&mut self) {
         let needed = self.needed();
         if self.block.capacity() > 2 * needed + Self::INDEX_LEN_MIN * Self::INDEX_ITEM_SIZE + WASTE_SIZE_MIN {
             self.shrink();

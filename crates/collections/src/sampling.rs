@@ -118,17 +118,17 @@ impl Table {
     }
 }
 
-/// The first place on the path of this position that has an entry at it.
+/// The first place in the probe sequence of this position that has an entry at it.
 fn first_at(segment: Segment<'_>, position: Position) -> Option<Place<'_>> {
-    let mut path = segment.path(position);
+    let mut probes = segment.probe_sequence(position);
     loop {
-        let bucket_index = path.bucket_index();
+        let bucket_index = probes.bucket_index();
         let bucket = segment.buckets.get(bucket_index)?;
         let mut matches = bucket.matches(position);
         if let Some((index, item)) = matches.next() {
             return Some(Place { bucket, bucket_index, index, item });
         }
-        if !matches.may_go_on() || !path.advance() {
+        if !matches.may_go_on() || !probes.advance() {
             return None;
         }
     }

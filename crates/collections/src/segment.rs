@@ -4,7 +4,7 @@
 //! the order of the home buckets is the order of the positions for any number of buckets, and rebuilding
 //! reads and writes nearly in sequence, without access to an entry.
 //!
-//! A displaced entry is stored in the first bucket with room on the [`Path`] from its home: 1, 3, 6, 10, 15,
+//! A displaced entry is stored in the first bucket with room in its [`ProbeSequence`]: 1, 3, 6, 10, 15,
 //! 21, 28 buckets further, then all others in turn. Increasing jumps prevent clusters of full buckets. At
 //! 85 % of 46 buckets a hit reads 1.19 buckets and a miss 1.85. At 93 %, which no segment of more than two
 //! buckets reaches, they read 1.35 and 3.1; linear probing reads 1.55 and 6.2.
@@ -13,7 +13,7 @@
 //!
 //! Invariants
 //! 1. Every item's position lies in the segment's range.
-//! 2. Each bucket on the path of an item before its own counts it as overflow (or is saturated).
+//! 2. Each bucket in the probe sequence of an item before its own counts it as overflow (or is saturated).
 //! 3. An overflow count that is not saturated is exactly the number of such items.
 //!
 //! Sizes: a growth step is 9 to 22 % from 9 buckets on. Finer steps would save 0.3 bytes a key here and lose
@@ -201,7 +201,7 @@ impl SegmentRef {
 /// The probe sequence of an entry: the buckets of a segment in the order of probing from a home bucket, each
 /// once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Path {
+pub(crate) struct ProbeSequence {
     home: u32,
     bucket_count: u32,
     /// Distance of the current bucket from the home.
@@ -215,7 +215,7 @@ const JUMP_COUNT_MAX: u32 = 8;
 /// The offsets reached by jumps, as bits.
 const JUMP_OFFSETS: u32 = 1 | 1 << 1 | 1 << 3 | 1 << 6 | 1 << 10 | 1 << 15 | 1 << 21 | 1 << 28;
 
-impl Path {
+impl ProbeSequence {
     #[inline(always)]
     pub(crate) fn from_home(home: usize, bucket_count: usize) -> Self {
         Self { home: home as u32, bucket_count: bucket_count as u32, offset: 0, jump_count: 0 }
@@ -284,9 +284,9 @@ impl<'a> Filler<'a> {
             self.segment.insert(item);
             return;
         }
-        let mut path = self.segment.path(item.position);
+        let mut probes = self.segment.probe_sequence(item.position);
         loop {
-            let bucket_index = path.bucket_index();
+            let bucket_index = probes.bucket_index();
             let fill = &mut self.fills[bucket_index];
             if usize::from(*fill) < WIDTH {
                 buckets[bucket_index].fill(usize::from(*fill), item);
@@ -294,7 +294,7 @@ impl<'a> Filler<'a> {
                 return;
             }
             buckets[bucket_index].add_overflow();
-            assert!(path.advance(), "a segment is allocated larger than its contents");
+            assert!(probes.advance(), "a segment is allocated larger than its contents");
         }
     }
 }
@@ -316,17 +316,17 @@ impl<'a> Segment<'a> {
         Some(Place { bucket, bucket_index, index, item })
     }
 
-    /// Stores an item in the first bucket with room on its path. The segment must have room.
+    /// Stores an item in the first bucket with room in its probe sequence. The segment must have room.
     #[inline]
     pub(crate) fn insert(self, item: Item) {
-        let mut path = self.path(item.position);
+        let mut probes = self.probe_sequence(item.position);
         loop {
-            let bucket = &self.buckets[path.bucket_index()];
+            let bucket = &self.buckets[probes.bucket_index()];
             if bucket.insert(item).is_some() {
                 return;
             }
             bucket.add_overflow();
-            assert!(path.advance(), "a segment grows before it is full");
+            assert!(probes.advance(), "a segment grows before it is full");
         }
     }
 
@@ -334,17 +334,17 @@ impl<'a> Segment<'a> {
     #[inline]
     pub(crate) fn remove(self, place: Place<'_>) {
         place.bucket.clear(place.index);
-        let mut path = self.path(place.item.position);
-        while path.bucket_index() != place.bucket_index {
-            self.buckets[path.bucket_index()].remove_overflow();
-            path.advance();
+        let mut probes = self.probe_sequence(place.item.position);
+        while probes.bucket_index() != place.bucket_index {
+            self.buckets[probes.bucket_index()].remove_overflow();
+            probes.advance();
         }
     }
 
     /// The buckets that may hold an item at this position, from its home bucket on.
     #[inline]
-    pub(crate) fn path(self, position: Position) -> Path {
-        Path::from_home(self.reference.home(position), self.buckets.len())
+    pub(crate) fn probe_sequence(self, position: Position) -> ProbeSequence {
+        ProbeSequence::from_home(self.reference.home(position), self.buckets.len())
     }
 
     /// Iterates over the items in storage order.
@@ -355,12 +355,12 @@ impl<'a> Segment<'a> {
     /// Iterates over the places of the items whose home bucket is at `home`. Items may be removed during the
     /// iteration.
     pub(crate) fn places_of_home(self, home: usize) -> impl Iterator<Item = Place<'a>> + 'a {
-        let mut next = Some(Path::from_home(home, self.buckets.len()));
+        let mut next = Some(ProbeSequence::from_home(home, self.buckets.len()));
         let buckets = std::iter::from_fn(move || {
-            let mut path = next?;
-            let bucket_index = path.bucket_index();
+            let mut probes = next?;
+            let bucket_index = probes.bucket_index();
             let bucket = self.buckets.get(bucket_index)?;
-            next = (bucket.overflow_count() != 0 && path.advance()).then_some(path);
+            next = (bucket.overflow_count() != 0 && probes.advance()).then_some(probes);
             Some((bucket_index, bucket))
         });
         buckets
@@ -409,13 +409,13 @@ mod tests {
     }
 
     #[test]
-    fn a_path_tries_every_bucket_once() {
+    fn a_probe_sequence_has_every_bucket_once() {
         for bucket_count in 1..200 {
-            let mut path = Path::from_home(bucket_count / 3, bucket_count);
+            let mut probes = ProbeSequence::from_home(bucket_count / 3, bucket_count);
             let mut is_tried = vec![false; bucket_count];
             loop {
-                assert!(!std::mem::replace(&mut is_tried[path.bucket_index()], true));
-                if !path.advance() {
+                assert!(!std::mem::replace(&mut is_tried[probes.bucket_index()], true));
+                if !probes.advance() {
                     break;
                 }
             }

@@ -93,13 +93,13 @@ impl Table {
     fn for_each_at<'a>(&'a self, hash: u64, mut visit: impl FnMut(Place<'a>)) {
         let position = Position::of_hash(hash);
         let segment: Segment<'a> = self.segment(position);
-        let mut path = segment.path(position);
-        while let Some(bucket) = segment.buckets.get(path.bucket_index()) {
+        let mut probes = segment.probe_sequence(position);
+        while let Some(bucket) = segment.buckets.get(probes.bucket_index()) {
             let mut matches = bucket.matches(position);
             for (index, item) in matches.by_ref() {
-                visit(Place { bucket, bucket_index: path.bucket_index(), index, item });
+                visit(Place { bucket, bucket_index: probes.bucket_index(), index, item });
             }
-            if !matches.may_go_on() || !path.advance() {
+            if !matches.may_go_on() || !probes.advance() {
                 return;
             }
         }

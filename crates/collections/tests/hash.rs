@@ -142,7 +142,7 @@ impl Fixture {
         let earliest = self.model.values().filter_map(|expected| expected.expiry).min();
         assert!(self.hash.earliest_expiry().unwrap_or(i64::MAX) <= earliest.unwrap_or(i64::MAX));
         let mut count = 0;
-        // Two passes: the first one may have started earlier.
+        // Two walks: the first one may continue an earlier walk.
         for _ in 0..2 {
             loop {
                 let step = self.hash.expire(&self.heap, self.now, |_| ());

@@ -12,7 +12,7 @@ use collections::{
 };
 use random::Random;
 
-/// How keys are hashed: well, or so badly that every path for crowded positions is executed.
+/// How keys are hashed: well, or so that many keys share a position and all code for crowded positions runs.
 #[derive(Clone, Copy, Debug)]
 enum Hashing {
     Good,

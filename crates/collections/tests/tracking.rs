@@ -1,4 +1,5 @@
-//! Random changes of large collections while a snapshot walks them in portions: the sink gets the elements of the cut.
+//! Random changes of large collections while a snapshot walks them in portions: the sink receives the elements
+//! of the cut.
 
 mod random;
 
@@ -22,7 +23,7 @@ struct Reported {
     has_finished: bool,
 }
 
-/// Gets elements; one that comes twice is a fault.
+/// Receives elements; an element that it receives twice is a fault.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<(Elements, Vec<String>, Reported)>>);
 
@@ -41,7 +42,7 @@ impl ElementSink for Sink {
         }
         assert_eq!(elements.len(), element.len());
         for (name, value) in elements {
-            // Entries of streams arrive in order; the names of items say whether those of lists do.
+            // Entries of streams arrive in order; for lists, the names of the items show the order.
             if matches!(element, Element::Entries(_))
                 && saved.last_key_value().is_some_and(|last| *last.0 >= name)
             {
@@ -225,7 +226,7 @@ impl Driver {
                 Object::Hash(hash) => drop(hash.remove(alloc, &name, self.now)),
                 Object::SortedSet(set) if rank.is_multiple_of(4) && !set.is_empty() => {
                     let start = rank % set.len();
-                    // Sometimes nearly all, so that the others are copied.
+                    // Sometimes nearly all elements are removed, so that the remaining ones are copied.
                     let count = if rank.is_multiple_of(512) { set.len() } else { 20 };
                     set.remove_ranks(alloc, start, (set.len() - start).min(count));
                 }
@@ -237,7 +238,7 @@ impl Driver {
         }
     }
 
-    /// Changes that only a hash has.
+    /// Deletes expired fields, if the collection is a hash.
     fn expire(&mut self) {
         let (name, at) = (self.name(), self.random.below(60) as i64);
         let alloc = AllocContext { heap: &self.heap, hasher: &self.hasher };

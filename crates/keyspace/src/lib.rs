@@ -22,11 +22,11 @@ pub use cycles::field_expiry::{FieldExpiryCycle, FieldsExpired};
 pub use cycles::snapshot::{AllSlots, CollectionStep, CutEntry, Waiting};
 pub use cycles::walks::{DatabaseWalk, Liveness, ScanPosition};
 pub use latched::{AccessMode, Cleared, Deferred, Edited, Events, Latched, NotOfThisType, WasThere};
-pub use latching::{Busy, HeldLatches, Latches, Latching, TOKEN, TRY_COUNT_MAX, Tries};
+pub use latching::{Busy, HeldLatches, Latches, Latching, SCRIPT_TOKEN, TRY_COUNT_MAX, Tries};
 pub use prefetching::prefetched_keys::{
     BUCKETS_AHEAD, ENTRIES_AHEAD, GROUP_SIZE, PrefetchedKey, PrefetchedKeys,
 };
-pub use prefetching::prefetcher::{Prefetcher, RequestedBucket, RequestedProbes};
+pub use prefetching::prefetcher::{PrefetchedBucket, PrefetchedProbes, Prefetcher};
 pub use prefetching::preloading::{PRELOADED_KEY_COUNT_MAX, Preloaded};
 pub use store::aging::{Aging, LFU_INITIAL};
 pub use store::counters::{AllCounters, Counters, Population};
@@ -36,7 +36,7 @@ pub use store::hints::Hints;
 pub use store::key::{Key, slot_of_hash};
 pub use store::keyspace::Keyspace;
 pub use store::random::Random;
-pub use store::readers::{ChangedKey, Remembered};
+pub use store::readers::{ChangedKey, ReaderTotals};
 pub use store::snapshot::{CutDatabase, SnapshotSink, SnapshotState};
 pub use store::tracked::TrackedCollection;
 pub use store::waiting::{Needs, OwnedKey, Waiter};

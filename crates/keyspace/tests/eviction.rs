@@ -1,4 +1,4 @@
-//! Eviction: which keys each policy evicts, and that keys which are no victims any more are kept.
+//! Eviction: which keys each policy evicts, and that sampled keys are kept if they may not be evicted any more.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;

@@ -40,7 +40,7 @@ fn a_run_on_one_slot_keeps_its_latch_until_a_session_waits() {
     for mode in [Mode::Write, Mode::Read, Mode::Read] {
         assert_eq!(latch_next(&mut runner, FIRST, mode), Ok(()));
     }
-    // It is held for reading now: another reader acquires it as well.
+    // The latch is held for reading now: another reader acquires it as well.
     assert_eq!(other.latch(FIRST, Mode::Read), Ok(()));
     assert_eq!(latch_next(&mut runner, FIRST, Mode::Write), Err(Busy(FIRST)));
     assert!(runner.holds_nothing());

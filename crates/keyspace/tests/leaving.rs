@@ -216,7 +216,7 @@ fn a_flush_frees_all_memory() {
     assert_eq!(cleared.key_count, 200);
     cleared.free();
     let mut scratch = Vec::new();
-    while keyspace.waiting_bytes() > 0 {
+    while keyspace.retired_bytes() > 0 {
         keyspace.reclaim(&mut scratch);
     }
     drop(scratch);

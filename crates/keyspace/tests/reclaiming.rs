@@ -20,7 +20,7 @@ fn long_commands_reclaim_replaced_values() {
         latching.latch(key.slot, Mode::Write).unwrap();
         latching.set(key, NewValue::Int(1), ExpiryChange::Clear);
         latching.release();
-        waiting_max = waiting_max.max(keyspace.waiting_bytes());
+        waiting_max = waiting_max.max(keyspace.retired_bytes());
     }
     let pass_count = latching.pass() - first_pass;
     assert!(pass_count > 4, "{pass_count}");
@@ -47,10 +47,10 @@ fn a_flush_frees_segments_once_no_reader_can_hold_them() {
             latching.quiescent();
         }
         cleared.free();
-        assert_eq!(keyspace.waiting_bytes() > 0, !is_quiescent);
+        assert_eq!(keyspace.retired_bytes() > 0, !is_quiescent);
         latching.offline();
         let mut scratch = Vec::new();
-        while keyspace.waiting_bytes() > 0 {
+        while keyspace.retired_bytes() > 0 {
             keyspace.reclaim(&mut scratch);
         }
         latching.online();

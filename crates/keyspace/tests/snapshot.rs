@@ -157,7 +157,7 @@ impl<'k> Trial<'k> {
         (DbIndex(self.below(u64::from(DB_COUNT)) as u16), name)
     }
 
-    /// Changes something, in one of the ways that there are.
+    /// Makes one random change.
     fn change(&mut self) {
         let hasher = self.latching.keyspace().hasher().clone();
         let ((db, name), (other_db, other_name)) = (self.any_key(), self.any_key());

@@ -1,4 +1,4 @@
-//! Queues of blocked clients: order, readiness, and that no waiter is left behind.
+//! Queues of blocked clients: order, readiness, and that a wait that has ended leaves no entry.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -40,14 +40,16 @@ fn held<R>(
     result
 }
 
-fn enlist(
+fn begin_wait(
     latching: &mut Latching<'static>,
     names: &[&'static str],
     needs: Needs,
     client: u64,
 ) -> Arc<Waiter> {
     let keys: Vec<_> = names.iter().map(|name| key(latching, name)).collect();
-    held(latching, names, |latching| latching.enlist(keys.into_iter(), needs, client, client, Box::new(())))
+    held(latching, names, |latching| {
+        latching.begin_wait(keys.into_iter(), needs, client, client, Box::new(()))
+    })
 }
 
 fn set(latching: &mut Latching<'static>, name: &'static str) {
@@ -64,7 +66,7 @@ fn serve(latching: &mut Latching<'static>) -> Vec<u64> {
         while let Some(waiter) = latching.next_waiter(key.key(), &mut place) {
             assert_eq!(waiter.wait.try_serve(), sync::TryServe::Claimed);
             waiter.wait.served();
-            latching.dismiss(&waiter);
+            latching.remove_served(&waiter);
             served.push(waiter.client);
         }
     }
@@ -80,9 +82,9 @@ fn waited(latching: &Latching<'static>) -> (u64, u64) {
 fn first_come_first_served() {
     let mut latching = latching();
     for client in 1..=3 {
-        enlist(&mut latching, &["k"], STRINGS, client);
+        begin_wait(&mut latching, &["k"], STRINGS, client);
     }
-    let fourth = enlist(&mut latching, &["j", "k", "k"], STRINGS, 4);
+    let fourth = begin_wait(&mut latching, &["j", "k", "k"], STRINGS, 4);
     assert_eq!(fourth.keys().len(), 2);
     assert_eq!(waited(&latching), (2, 0));
     let served = held(&mut latching, &["j", "k"], |latching| {
@@ -96,9 +98,9 @@ fn first_come_first_served() {
 #[test]
 fn only_the_right_type_is_served() {
     let mut latching = latching();
-    enlist(&mut latching, &["k"], Needs { kind: Kind::List, or_none: false }, 1);
-    enlist(&mut latching, &["k"], STRINGS, 2);
-    enlist(&mut latching, &["k"], Needs { kind: Kind::Stream, or_none: true }, 3);
+    begin_wait(&mut latching, &["k"], Needs { kind: Kind::List, or_none: false }, 1);
+    begin_wait(&mut latching, &["k"], STRINGS, 2);
+    begin_wait(&mut latching, &["k"], Needs { kind: Kind::Stream, or_none: true }, 3);
     assert_eq!(waited(&latching), (1, 1));
     let served = held(&mut latching, &["k"], |latching| {
         set(latching, "k");
@@ -113,7 +115,7 @@ fn waits_for_a_deletion_end_at_a_flush_or_expiry() {
     let mut latching = latching();
     let needs = Needs { kind: Kind::Stream, or_none: true };
     held(&mut latching, &["k"], |latching| set(latching, "k"));
-    enlist(&mut latching, &["k"], needs, 1);
+    begin_wait(&mut latching, &["k"], needs, 1);
     latching.latch_all(Mode::Write).unwrap();
     latching.clear(None).free();
     assert_eq!(serve(&mut latching), [1]);
@@ -123,7 +125,7 @@ fn waits_for_a_deletion_end_at_a_flush_or_expiry() {
         let key = key(latching, "k");
         latching.set(key, NewValue::Bytes(b"v"), ExpiryChange::At(2000));
     });
-    enlist(&mut latching, &["k"], needs, 2);
+    begin_wait(&mut latching, &["k"], needs, 2);
     latching.mode.now = Millis(3000);
     let served = held(&mut latching, &["k"], |latching| {
         let key = key(latching, "k");
@@ -137,7 +139,7 @@ fn waits_for_a_deletion_end_at_a_flush_or_expiry() {
 fn deregistered_waiters_leave_no_entries() {
     let mut latching = latching();
     let waiters: Vec<_> =
-        (0..1000).map(|client| enlist(&mut latching, &["k", "j"], STRINGS, client)).collect();
+        (0..1000).map(|client| begin_wait(&mut latching, &["k", "j"], STRINGS, client)).collect();
     assert_eq!(waited(&latching), (2, 0));
     for waiter in &waiters {
         assert!(waiter.wait.try_end());
@@ -155,7 +157,7 @@ fn ended_waiters_are_swept() {
     let mut alive = Vec::new();
     let mut over = Vec::new();
     for client in 0..1000 {
-        let waiter = enlist(&mut latching, &["k"], STRINGS, client);
+        let waiter = begin_wait(&mut latching, &["k"], STRINGS, client);
         if client % 100 == 0 {
             alive.push(waiter);
         } else {
@@ -176,7 +178,7 @@ fn ended_waiters_are_swept() {
 #[test]
 fn a_latched_slot_delays_deregistration() {
     let mut latching = latching();
-    let waiter = enlist(&mut latching, &["k"], STRINGS, 1);
+    let waiter = begin_wait(&mut latching, &["k"], STRINGS, 1);
     assert!(waiter.wait.try_end());
     let mut other = Latching::new(latching.keyspace(), 1, 1);
     other.latch(key(&latching, "k").slot, Mode::Read).unwrap();
@@ -190,7 +192,7 @@ fn a_latched_slot_delays_deregistration() {
 fn repeated_keys_are_waited_for_once() {
     let mut latching = latching();
     let names: Vec<&'static str> = ["a", "b", "c"].into_iter().cycle().take(100_000).collect();
-    let waiter = enlist(&mut latching, &names, STRINGS, 1);
+    let waiter = begin_wait(&mut latching, &names, STRINGS, 1);
     assert_eq!(waiter.keys().len(), 3);
     assert_eq!(waited(&latching), (3, 0));
     assert!(latching.leave(&waiter));
@@ -202,12 +204,12 @@ fn waiters_record_values_of_another_type() {
     let mut latching = latching();
     let lists = Needs { kind: Kind::List, or_none: false };
     let (met, other) =
-        (enlist(&mut latching, &["k", "j"], lists, 1), enlist(&mut latching, &["j"], lists, 2));
+        (begin_wait(&mut latching, &["k", "j"], lists, 1), begin_wait(&mut latching, &["j"], lists, 2));
     held(&mut latching, &["k"], |latching| {
         set(latching, "k");
         assert!(serve(latching).is_empty());
     });
-    assert!(met.has_met_other() && !other.has_met_other());
+    assert!(met.had_other_type() && !other.had_other_type());
 }
 
 #[test]

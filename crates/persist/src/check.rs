@@ -1,4 +1,5 @@
-//! `broadloom check-aof`: checks append-only files, alone or by manifest, and cuts a damaged or too recent end off.
+//! `broadloom check-aof`: checks append-only files, alone or by manifest, and cuts off an end that is damaged
+//! or later than a given time.
 //!
 //! The lines that scripts look for are those of Redis's and Valkey's tools. Only the last file may be cut. Nothing is
 //! changed without `--fix` and a confirmation, or `--truncate-to-timestamp`.
@@ -314,7 +315,7 @@ impl<D: Disk> Check<'_, D> {
     }
 }
 
-/// Enough to recognise a file's format.
+/// The first bytes of a file, enough to recognise its format.
 fn first_bytes(file: &impl DiskFile) -> Vec<u8> {
     let mut bytes = vec![0; 4096];
     let size = file.read_at(0, &mut bytes).unwrap_or(0);

@@ -141,8 +141,8 @@ impl Layout {
 }
 
 impl<D: Disk> AppendOnlyFiles<D> {
-    /// Opens the directory. An old single file of the same name is moved into it. If neither exists,
-    /// nothing is created. Leftovers of an interrupted rewrite are removed.
+    /// Opens the directory. An old single file of the same name is moved into it. If neither exists, nothing is
+    /// created. Temporary files of an interrupted rewrite are removed.
     ///
     /// # Errors
     /// An invalid manifest, a missing file, or the file system.
@@ -440,7 +440,8 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// Ends a rewrite: the base is complete. The files before the cut become history, see [`Self::remove_history`].
     ///
     /// # Errors
-    /// Of the file system; then the rewrite goes on. The base is lost: the caller writes another or aborts.
+    /// Of the file system; then the rewrite goes on. The base is not usable: the caller writes another base or
+    /// aborts.
     pub fn finish_rewrite(&mut self, mut base: D::File, format: BaseFormat) -> Result<(), FilesError> {
         let is_under_way = matches!(self.state, State::Starting | State::BaseOnly | State::Rewriting);
         assert!(is_under_way, "no rewrite to finish");
@@ -493,7 +494,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         self.persist(Manifest { history: Vec::new(), ..self.manifest.clone() })
     }
 
-    /// Stops appending. The caller syncs before, if it wants to keep everything.
+    /// Stops appending. Appends that the caller has not synced before may be lost in a crash.
     pub fn close(&mut self) {
         self.current = None;
         self.state = State::Closed;
@@ -570,8 +571,8 @@ impl<D: Disk> AppendOnlyFiles<D> {
         Ok(())
     }
 
-    /// Moves the single file of versions before the directory into it, as its base. The manifest is written first:
-    /// after a crash in between, its only file is the stem, which is still outside of the directory.
+    /// Moves the single file of Redis before 7.0 into the directory, as its base. The manifest is written
+    /// first: after a crash in between, its only file is the stem, which is still outside of the directory.
     fn adopt_single_file(&mut self) -> Result<(), FilesError> {
         let outside = self.layout.parent.join(OsStr::from_bytes(&self.layout.stem));
         if exists(self.disk.open(&outside)).map_err(|error| doing("open", &outside, error))?.is_none() {
@@ -595,7 +596,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         self.sync_directory()
     }
 
-    /// Removes leftovers of an interrupted step. Errors are ignored: such files are overwritten.
+    /// Removes temporary files of an interrupted step. Errors are ignored: such files are overwritten.
     fn remove_temporary(&self) {
         for suffix in [".base", ".requests", ".incr", ".manifest"] {
             let _ = self.disk.remove(&self.layout.path(&self.layout.temporary(suffix)));

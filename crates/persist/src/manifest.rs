@@ -99,7 +99,7 @@ impl Manifest {
         text
     }
 
-    /// The manifest of a single file of versions before the directory.
+    /// The manifest for the single append-only file of Redis before 7.0.
     #[must_use]
     pub fn of_single_file(name: &[u8]) -> Self {
         let base = ManifestFile { name: name.to_vec(), sequence: 1, kind: FileKind::Base };

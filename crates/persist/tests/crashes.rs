@@ -1,4 +1,4 @@
-//! The append-only files on a disk that fails at each operation, once or for good, and crashes then: all
+//! The append-only files on a disk that fails at each operation, once or permanently, and then crashes: all
 //! acknowledged records are recovered, and the recovered data is a prefix of the written data.
 //!
 //! A record is a number and a line feed, and the numbers ascend. A base says how many records it covers.

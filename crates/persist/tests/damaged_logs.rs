@@ -1,7 +1,7 @@
 //! The reader of append-only files on damaged input: every truncation and every flipped bit of a small file. It never
 //! panics, does not depend on where its input is cut, and reports the valid length of the file.
 
-#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+#![allow(clippy::unwrap_used)] // A failure here fails the test.
 
 use persist::reading::{Item, Reader};
 

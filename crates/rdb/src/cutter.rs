@@ -65,14 +65,14 @@ pub enum Event<'a> {
     },
     /// The following keys are in this database.
     Select(u64),
-    /// A hint: the number of keys in this database, and of those with an expiry.
+    /// The number of keys in this database, and of those with an expiry, for the reader to reserve memory.
     Resize {
         /// Number of keys.
         key_count: u64,
         /// Number of keys with an expiry.
         volatile_count: u64,
     },
-    /// A hint about a slot of a cluster, or the state of its import.
+    /// The number of keys in a slot of a cluster, or the state of its import. Ignored.
     Slot,
     /// A library of functions: its source.
     Function(Cow<'a, [u8]>),

@@ -48,7 +48,7 @@ impl<'a> Payload<'a> {
     ///
     /// # Errors
     ///
-    /// It is none.
+    /// The bytes are not a valid payload.
     pub fn open(bytes: &'a [u8], checks: PayloadChecks) -> Result<Self, PayloadError> {
         let error = PayloadError::VersionOrChecksum;
         let (signed, checksum) = bytes.split_last_chunk::<CHECKSUM_SIZE>().ok_or(error)?;
@@ -86,7 +86,7 @@ pub fn write_libraries<'a>(sources: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// It is none.
+/// The bytes are not a valid payload.
 pub fn read_libraries(bytes: &[u8]) -> Result<Vec<Vec<u8>>, LibrariesError> {
     let error = LibrariesError::VersionOrChecksum;
     let (signed, checksum) = bytes.split_last_chunk::<CHECKSUM_SIZE>().ok_or(error)?;
@@ -113,7 +113,7 @@ pub enum LibrariesError {
     /// They are too short, of a version that is not known, or their checksum is wrong.
     #[error("DUMP payload version or checksum are wrong")]
     VersionOrChecksum,
-    /// Something else than a library.
+    /// An item is not a library.
     #[error("given type is not a function")]
     NoFunction,
     /// A library is cut short.

@@ -199,8 +199,9 @@ impl Encoder {
         Ok(Some(ElementForm(times)))
     }
 
-    /// Appends what follows the elements of a collection. It is that of the moment of [`Self::begin_elements`] if it is
-    /// called then.
+    /// Appends the part of a collection after its elements: the groups of a stream. It describes the value as
+    /// it is now; for a collection that may change, call it at the moment of [`Self::begin_elements`], with
+    /// another `out`.
     pub fn write_end(&mut self, value: ValueRef<'_>, out: &mut Vec<u8>) {
         if let ValueRef::Object(Object::Stream(stream)) = value {
             self.stream_end(stream, out);

@@ -8,7 +8,7 @@
 //!    offset, never a panic.
 //! 2. No length in the input reserves memory by itself: memory is bounded by a multiple of the
 //!    bytes present.
-//! 3. A prefix of a valid file is never a fault: the [`Cutter`] requests more bytes.
+//! 3. A prefix of a valid file is never a fault: the [`Cutter`] returns that it needs more bytes.
 //!
 //! Start reading at [`Cutter`] (a file becomes a sequence of records), then [`decode`] (a record's bytes become a
 //! value) and [`Encoder`] (a value becomes bytes).

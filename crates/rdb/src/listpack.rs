@@ -142,7 +142,7 @@ impl Builder {
         Self { bytes: vec![0; HEAD_SIZE], count: 0 }
     }
 
-    /// Starts again with no elements.
+    /// Removes all elements.
     pub(crate) fn clear(&mut self) {
         self.bytes.truncate(HEAD_SIZE);
         self.count = 0;

@@ -96,7 +96,7 @@ impl Version {
         }
     }
 
-    /// Whether it is one of those that are read without being told to.
+    /// Whether files of this version are read by default.
     #[must_use]
     pub fn is_known(self) -> bool {
         Self::of_number(self.number) == Ok(self)

@@ -210,7 +210,7 @@ impl Executor {
         loop {
             let (parsed, ended) = self.process_batch(connection, &bytes[done..], planned.take(), host);
             done += parsed;
-            connection.session.reply_lsn = connection.session.reply_lsn.max(self.latching.take_seen());
+            connection.session.reply_lsn = connection.session.reply_lsn.max(self.latching.take_reply_lsn());
             if let Some(line) = logging::take_last_line() {
                 connection.logged = Some(Logged { line, until: None });
             }
@@ -433,7 +433,7 @@ impl Executor {
             return step;
         }
         if command.flags.contains(Flags::BLOCKING) {
-            connection.session.reply_lsn = connection.session.reply_lsn.max(self.latching.seen());
+            connection.session.reply_lsn = connection.session.reply_lsn.max(self.latching.reply_lsn());
         }
         simulation::pass(Gap::Admitted);
         if command.access == Access::Connections && self.must_await_turns(connection) {

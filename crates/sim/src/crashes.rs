@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use server::simulated::{CrashingDisk, Failing, Server};
 use sync::simulation::{self, Task};
-use trials::durability::{Change, Contents, History, Promise, check};
+use trials::durability::{Change, Contents, Guarantee, History, check};
 use trials::random::Random;
 use trials::reply::Reply;
 
@@ -79,8 +79,8 @@ impl Setting {
         }
     }
 
-    fn promise(&self) -> Promise {
-        if self.policy == "always" { Promise::Shown } else { Promise::Awaited }
+    fn guarantee(&self) -> Guarantee {
+        if self.policy == "always" { Guarantee::Shown } else { Guarantee::Awaited }
     }
 
     fn config(&self, port: u16) -> String {
@@ -139,7 +139,7 @@ pub fn serve_and_crash(seed: u64) {
         let found: Vec<Contents> =
             (0..crash.histories.len()).map(|client| contents(&mut admin, client)).collect();
         drop(admin);
-        if let Err(loss) = check(&crash.histories, &found, setting.promise()) {
+        if let Err(loss) = check(&crash.histories, &found, setting.guarantee()) {
             panic!("appendfsync {}, crash {number}: {loss}", setting.policy);
         }
         end(server, address);

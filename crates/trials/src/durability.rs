@@ -1,8 +1,8 @@
-//! What clients were promised before a crash, and whether a restarted server has kept it.
+//! The changes that a server has acknowledged before a crash, compared with the data after a restart.
 //!
-//! Each client changes keys of its own, one request after the other, and reads the counters of all clients. So the data
-//! after a crash are right if, for each client, they are those after some of its first changes, at least as many as were
-//! promised to it, and no counter is below a promised one.
+//! Each client changes keys of its own, one request after the other, and reads the counters of all clients. So
+//! the data after a crash are right under two conditions: each client's data are those after some number of its
+//! first changes, not below the number that is guaranteed; and no counter is below a guaranteed value.
 //!
 //! Performs no I/O: a test fills the histories. Start reading at [`check`].
 
@@ -36,29 +36,29 @@ pub struct Contents {
     pub between: u64,
 }
 
-/// What a promise holds for.
+/// The changes that must survive a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Promise {
-    /// Everything that a reply has shown: `appendfsync always`.
+pub enum Guarantee {
+    /// All changes that a reply has acknowledged or shown: `appendfsync always`.
     #[default]
     Shown,
     /// A client's own changes that were acknowledged before it sent a successful `WAITAOF`.
     Awaited,
 }
 
-/// What one client has sent and seen since the server was started.
+/// The changes of one client since the start of the server, and the replies to it.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     before: Contents,
     /// Changes in the order in which they were sent.
     sent: Vec<Change>,
-    shown: Known,
-    awaited: Known,
+    shown: Observed,
+    awaited: Observed,
 }
 
-/// What a client knows.
+/// The state that replies have confirmed to a client.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct Observed {
     /// The number of its changes that were acknowledged.
     change_count: usize,
     /// The largest values of clients' counters.
@@ -89,14 +89,14 @@ impl History {
 
     /// Records that a client's counter was read.
     pub fn read(&mut self, client: usize, count: u64) {
-        let known = self.shown.counts.entry(client).or_default();
-        *known = count.max(*known);
+        let largest = self.shown.counts.entry(client).or_default();
+        *largest = count.max(*largest);
     }
 
-    /// Records a successful `WAITAOF`, sent after everything that was acknowledged so far. It does not cover what the
-    /// client has only read.
+    /// Records a successful `WAITAOF`, sent after everything that was acknowledged so far. It does not cover
+    /// values that the client has only read.
     pub fn awaited(&mut self) {
-        self.awaited = Known { change_count: self.shown.change_count, counts: BTreeMap::new() };
+        self.awaited = Observed { change_count: self.shown.change_count, counts: BTreeMap::new() };
     }
 
     /// The number of elements in the client's list after all changes so far.
@@ -131,10 +131,10 @@ impl History {
         contents
     }
 
-    fn known(&self, promise: Promise) -> &Known {
-        match promise {
-            Promise::Shown => &self.shown,
-            Promise::Awaited => &self.awaited,
+    fn observed(&self, guarantee: Guarantee) -> &Observed {
+        match guarantee {
+            Guarantee::Shown => &self.shown,
+            Guarantee::Awaited => &self.awaited,
         }
     }
 }
@@ -142,8 +142,8 @@ impl History {
 /// Compares the contents of all clients' keys after a restart with their histories.
 ///
 /// # Errors
-/// What is missing, or half there.
-pub fn check(histories: &[History], found: &[Contents], promise: Promise) -> Result<(), String> {
+/// The missing or incomplete changes.
+pub fn check(histories: &[History], found: &[Contents], guarantee: Guarantee) -> Result<(), String> {
     for (client, (history, found)) in histories.iter().zip(found).enumerate() {
         let before = &history.before;
         if found.left != found.right || found.left != found.between {
@@ -152,10 +152,10 @@ pub fn check(histories: &[History], found: &[Contents], promise: Promise) -> Res
         let count = (found.count + found.pushed + found.left)
             .checked_sub(before.count + before.pushed + before.left)
             .ok_or_else(|| format!("client {client}: changes before the start are missing: {found:?}"))?;
-        let promised = history.known(promise).change_count;
-        if count < promised as u64 {
+        let guaranteed = history.observed(guarantee).change_count;
+        if count < guaranteed as u64 {
             return Err(format!(
-                "client {client}: {promised} changes were promised, {count} are there: {found:?}"
+                "client {client}: {guaranteed} changes were guaranteed, {count} are there: {found:?}"
             ));
         }
         if count > history.sent.len() as u64 || history.after(count as usize) != *found {
@@ -163,7 +163,7 @@ pub fn check(histories: &[History], found: &[Contents], promise: Promise) -> Res
         }
     }
     for (reader, history) in histories.iter().enumerate() {
-        for (client, count) in &history.known(promise).counts {
+        for (client, count) in &history.observed(guarantee).counts {
             if found[*client].count < *count {
                 return Err(format!(
                     "client {reader} was shown {count} of client {client}, which has {} now",
@@ -199,41 +199,41 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_fails(found: &[Contents], promise: Promise, part: &str) {
-        let error = check(&histories(), found, promise).expect_err(part);
+    fn check_fails(found: &[Contents], guarantee: Guarantee, part: &str) {
+        let error = check(&histories(), found, guarantee).expect_err(part);
         assert!(error.contains(part), "{error}");
     }
 
     #[test]
-    fn data_that_keep_the_promise_pass() {
-        for (promise, counts) in [(Promise::Shown, 4..6), (Promise::Awaited, 2..6)] {
+    fn data_that_keep_the_guarantee_pass() {
+        for (guarantee, counts) in [(Guarantee::Shown, 4..6), (Guarantee::Awaited, 2..6)] {
             for count in counts {
-                assert_eq!(check(&histories(), &found(count), promise), Ok(()));
+                assert_eq!(check(&histories(), &found(count), guarantee), Ok(()));
             }
         }
     }
 
     #[test]
     fn each_kind_of_loss_is_reported() {
-        check_fails(&found(3), Promise::Shown, "4 changes were promised, 3 are there");
-        check_fails(&found(1), Promise::Awaited, "2 changes were promised, 1 are there");
+        check_fails(&found(3), Guarantee::Shown, "4 changes were guaranteed, 3 are there");
+        check_fails(&found(1), Guarantee::Awaited, "2 changes were guaranteed, 1 are there");
         let mut torn = found(5);
         torn[0].right -= 1;
-        check_fails(&torn, Promise::Awaited, "half there");
+        check_fails(&torn, Guarantee::Awaited, "half there");
         let mut hole = found(4);
         (hole[0].pushed, hole[0].last_pushed, hole[0].count) = (0, 0, hole[0].count + 1);
-        check_fails(&hole, Promise::Shown, "not the first 4 changes");
-        check_fails(&[Contents::default(), Contents::default()], Promise::Awaited, "before the start");
+        check_fails(&hole, Guarantee::Shown, "not the first 4 changes");
+        check_fails(&[Contents::default(), Contents::default()], Guarantee::Awaited, "before the start");
     }
 
     #[test]
-    fn a_value_that_only_a_reader_saw_is_promised_too() {
+    fn a_value_that_only_a_reader_saw_is_guaranteed_too() {
         let mut histories = histories();
         // Nothing was acknowledged to the writer.
-        histories[0].shown = Known::default();
-        let error = check(&histories, &found(1), Promise::Shown).expect_err("the reader saw 12");
+        histories[0].shown = Observed::default();
+        let error = check(&histories, &found(1), Guarantee::Shown).expect_err("the reader saw 12");
         assert!(error.contains("client 1 was shown 12 of client 0"), "{error}");
-        assert_eq!(check(&histories, &found(4), Promise::Shown), Ok(()));
-        assert_eq!(check(&histories, &found(2), Promise::Awaited), Ok(()));
+        assert_eq!(check(&histories, &found(4), Guarantee::Shown), Ok(()));
+        assert_eq!(check(&histories, &found(2), Guarantee::Awaited), Ok(()));
     }
 }

@@ -1,13 +1,11 @@
 //! Trials of a running server: equal replies to other servers, and consistent replies under concurrency.
 //!
-//! Owns: the server processes it starts, each on a loopback port with its own data directory.
-//! Touches: sockets, processes, temporary directories. Never: any crate of the server; it is a client and
-//! exchanges bytes only.
-//! Invariants: all randomness comes from a seed, and a mismatch is reported with its seed.
-//! Start reading at `differential` (the same random commands to several servers), `linearisability` (many
-//! concurrent clients, and a search for an order that explains their replies), `durability` (what is there after a
-//! crash) and `cost` (the growth of cost
-//! with size).
+//! Owns: the server processes it starts, each on a loopback port with its own data directory. Touches: sockets,
+//! processes, temporary directories. Never: any crate of the server; it is a client and exchanges bytes only.
+//! Invariants: all randomness comes from a seed, and a mismatch is reported with its seed. Start reading at
+//! `differential` (the same random commands to several servers), `linearisability` (many concurrent clients,
+//! and a search for an order that explains their replies), `durability` (the data after a crash) and `cost`
+//! (the growth of cost with size).
 
 pub mod connection;
 pub mod cost;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use trials::cost;
 use trials::cost::report::Form;
-use trials::differential::contest::Contest;
+use trials::differential::comparison::Comparison;
 use trials::differential::ensembles::ENSEMBLES;
 use trials::differential::families::FAMILIES;
 use trials::differential::sequence::Recipe;
@@ -144,7 +144,8 @@ fn linearisability(options: &CommandLine) -> io::Result<usize> {
 /// Measures the cases of the cost audit; returns the number over a limit.
 fn cost(options: &CommandLine) -> io::Result<usize> {
     let ours = our_program(options)?.with_arguments(&["--io-threads", "1"]);
-    let judge = Program::valkey().ok_or_else(|| io::Error::other("no valkey: run tests/peers/install"))?;
+    let reference =
+        Program::valkey().ok_or_else(|| io::Error::other("no valkey: run tests/peers/install"))?;
     let plan =
         cost::Plan { is_quick: options.quick, rounds: options.rounds, allowance: cost::Allowance::NONE };
     let form = if options.markdown { Form::Markdown } else { Form::Aligned };
@@ -156,7 +157,7 @@ fn cost(options: &CommandLine) -> io::Result<usize> {
             && (case.title.contains(&options.only) || case.request.contains(&options.only))
     };
     let report = |finding: &cost::Finding| println!("{}", form.finding(finding));
-    let findings = cost::audit(&ours, &judge, plan, wanted, report)?;
+    let findings = cost::audit(&ours, &reference, plan, wanted, report)?;
     let over_count = findings.iter().filter(|finding| !finding.complaint().is_empty()).count();
     println!("\n{} cases, {over_count} over a limit, in {:.1?}", findings.len(), started.elapsed());
     Ok(over_count)
@@ -167,8 +168,9 @@ fn differential(options: &CommandLine) -> io::Result<usize> {
     let given = options.server.as_ref().map(|path| Program::new("ours", Path::new(path)));
     let ours =
         given.or_else(Program::broadloom).ok_or_else(|| io::Error::other("no server: build it first"))?;
-    let judge = Program::valkey().ok_or_else(|| io::Error::other("no valkey: run tests/peers/install"))?;
-    let mut contest = Contest::start(&judge, &ours, Program::redis().as_ref())?;
+    let reference =
+        Program::valkey().ok_or_else(|| io::Error::other("no valkey: run tests/peers/install"))?;
+    let mut comparison = Comparison::start(&reference, &ours, Program::redis().as_ref())?;
     let families: Vec<Option<&str>> = match &options.family {
         Some(name) => vec![Some(name.as_str())],
         None => {
@@ -181,7 +183,7 @@ fn differential(options: &CommandLine) -> io::Result<usize> {
         let started = Instant::now();
         let recipe = Recipe::new(family, options.length).ok_or_else(|| io::Error::other("no such family"))?;
         for seed in options.from..options.from + options.seeds {
-            if let Some(mismatch) = contest.play(&recipe.make(seed))? {
+            if let Some(mismatch) = comparison.play(&recipe.make(seed))? {
                 println!("{}: {mismatch}", family.unwrap_or("mixed"));
                 mismatch_count += 1;
                 if !options.keep_going {

@@ -1,10 +1,10 @@
-//! Differential trials as tests: the judge against itself, a planted difference, and ours against the judge.
+//! Differential trials as tests: the reference against itself, a planted difference, and ours against the reference.
 
 use std::collections::BTreeSet;
 use std::io;
 
 use trials::differential::command_table;
-use trials::differential::contest::Contest;
+use trials::differential::comparison::Comparison;
 use trials::differential::ensembles::ENSEMBLES;
 use trials::differential::families::FAMILIES;
 use trials::differential::sequence::Recipe;
@@ -19,15 +19,15 @@ fn seed_count() -> u64 {
 }
 
 fn check_family(
-    judge: &Program,
+    reference: &Program,
     ours: &Program,
-    witness: Option<&Program>,
+    second_peer: Option<&Program>,
     family: Option<&str>,
 ) -> io::Result<()> {
     let recipe = Recipe::new(family, SEQUENCE_LENGTH).expect("the family exists");
-    let mut contest = Contest::start(judge, ours, witness)?;
+    let mut comparison = Comparison::start(reference, ours, second_peer)?;
     for seed in 0..seed_count() {
-        if let Some(mismatch) = contest.play(&recipe.make(seed))? {
+        if let Some(mismatch) = comparison.play(&recipe.make(seed))? {
             panic!("family {family:?}: {mismatch}");
         }
     }
@@ -47,9 +47,9 @@ fn a_difference_is_noticed_and_minimised() {
     let programs = [("valkey", Program::valkey()), ("redis", Program::redis())];
     let Some([valkey, redis]) = programs_or_skip(programs) else { return };
     let recipe = Recipe::new(Some("strings"), SEQUENCE_LENGTH).unwrap();
-    let mut contest = Contest::start(&valkey, &redis, None).unwrap();
+    let mut comparison = Comparison::start(&valkey, &redis, None).unwrap();
     // Redis 8.0 has neither IFEQ nor DELIFEQ.
-    let mismatch = (0..50).find_map(|seed| contest.play(&recipe.make(seed)).unwrap()).unwrap().to_string();
+    let mismatch = (0..50).find_map(|seed| comparison.play(&recipe.make(seed)).unwrap()).unwrap().to_string();
     let requests = mismatch.lines().filter(|line| line.starts_with("    ")).count();
     assert!((1..=3).contains(&requests), "{mismatch}");
 }
@@ -166,7 +166,7 @@ const DECIDED: &[command_table::Exception] = &[
 fn broadloom_describes_its_commands_as_valkey_does() {
     let programs = [("broadloom", Program::broadloom()), ("valkey", Program::valkey())];
     let Some([broadloom, valkey]) = programs_or_skip(programs) else { return };
-    let (judge, ours) = (Server::start(&valkey).unwrap(), Server::start(&broadloom).unwrap());
-    let lines = command_table::compare(&judge, &ours, DECIDED).unwrap();
+    let (reference, ours) = (Server::start(&valkey).unwrap(), Server::start(&broadloom).unwrap());
+    let lines = command_table::compare(&reference, &ours, DECIDED).unwrap();
     assert!(lines.is_empty(), "{}", lines.join("\n"));
 }

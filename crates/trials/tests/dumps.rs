@@ -106,7 +106,7 @@ fn dump(connection: &mut Connection, key: &str) -> Vec<u8> {
     }
 }
 
-/// What clients read of a key, in an order that does not depend on the server.
+/// The contents of a key as clients read them, in an order that does not depend on the server.
 fn content(connection: &mut Connection, key: &str) -> Vec<Reply> {
     let name = key.as_bytes();
     let mut reply = |request: &[&[u8]]| call(connection, request);
@@ -156,7 +156,7 @@ fn without_idle_time(entry: Reply) -> Reply {
     }
 }
 
-/// Of properties only these, which are not a server's own.
+/// The properties of a reply that do not depend on the server's implementation.
 fn without_internals(info: Reply) -> Reply {
     const NAMES: &[&[u8]] = &[
         b"length",

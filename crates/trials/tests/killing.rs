@@ -1,5 +1,5 @@
-//! A server is killed at random moments under load, hundreds of times, and started again on its files: what its clients
-//! were promised is there, whatever `appendfsync` promises.
+//! A server is killed at random moments under load, hundreds of times, and started again on its files: all
+//! changes are there that its `appendfsync` policy guarantees.
 //!
 //! A kill follows a random number of acknowledgements, so nothing here sleeps. While clients work, the file is rewritten
 //! now and then. The seed is printed; `KILLING_SEED` repeats it, as far as the timing of processes does.
@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use trials::connection::{Connection, encode};
-use trials::durability::{Change, Contents, History, Promise, check};
+use trials::durability::{Change, Contents, Guarantee, History, check};
 use trials::random::Random;
 use trials::reply::Reply;
 use trials::server::{Program, Server, programs_or_skip};
@@ -33,7 +33,7 @@ const ACCOUNT_SUM: i64 = 0;
 struct Trial {
     server: Server,
     random: Random,
-    promise: Promise,
+    guarantee: Guarantee,
     /// Changes that were acknowledged before a kill.
     acknowledged: usize,
 }
@@ -88,7 +88,7 @@ fn work(
         match random.below(100) {
             0..70 => {
                 let count = change(&mut connection, client, history, random)?;
-                // The test has what it waits for.
+                // Fails only when the test no longer waits for acknowledgements.
                 let _ = acknowledged.send(count);
             }
             70..90 => {
@@ -161,11 +161,11 @@ fn change(
 }
 
 impl Trial {
-    fn new(policy: &str, promise: Promise, threads: &str) -> Option<Self> {
+    fn new(policy: &str, guarantee: Guarantee, threads: &str) -> Option<Self> {
         let [program] = programs_or_skip([("broadloom", Program::broadloom())])?;
         let program = program.with_arguments(&["--appendonly", "yes", "--appendfsync", policy]);
         let server = Server::start(&program.with_arguments(&["--io-threads", threads])).unwrap();
-        Some(Self { server, random: Random::new(seed()), promise, acknowledged: 0 })
+        Some(Self { server, random: Random::new(seed()), guarantee, acknowledged: 0 })
     }
 
     /// Lets clients work, kills the server and starts it again after `damage`. Checks the data.
@@ -200,7 +200,7 @@ impl Trial {
         self.acknowledged += histories.iter().map(History::acknowledged).sum::<usize>();
         let mut admin = self.server.connect().unwrap();
         let found: Vec<Contents> = (0..CLIENT_COUNT).map(|client| contents(&mut admin, client)).collect();
-        check(&histories, &found, self.promise)?;
+        check(&histories, &found, self.guarantee)?;
         let accounts = (0..ACCOUNT_COUNT).map(|account| call(&mut admin, &format!("GET account:{account}")));
         let sum: i64 = accounts.map(|reply| text(&reply.unwrap()).parse::<i64>().unwrap()).sum();
         (sum == ACCOUNT_SUM)
@@ -236,21 +236,21 @@ fn last_increment(server: &Server) -> PathBuf {
 
 #[test]
 fn always_loses_nothing_that_was_shown() {
-    if let Some(trial) = Trial::new("always", Promise::Shown, "2") {
+    if let Some(trial) = Trial::new("always", Guarantee::Shown, "2") {
         trial.run();
     }
 }
 
 #[test]
 fn everysec_loses_nothing_that_was_awaited() {
-    if let Some(trial) = Trial::new("everysec", Promise::Awaited, "3") {
+    if let Some(trial) = Trial::new("everysec", Guarantee::Awaited, "3") {
         trial.run();
     }
 }
 
 #[test]
 fn no_loses_only_the_newest_changes() {
-    if let Some(trial) = Trial::new("no", Promise::Awaited, "1") {
+    if let Some(trial) = Trial::new("no", Guarantee::Awaited, "1") {
         trial.run();
     }
 }
@@ -258,11 +258,11 @@ fn no_loses_only_the_newest_changes() {
 /// A server that acknowledges before it writes leaves such files.
 #[test]
 fn a_loss_is_found() {
-    let Some(mut trial) = Trial::new("always", Promise::Shown, "2") else { return };
+    let Some(mut trial) = Trial::new("always", Guarantee::Shown, "2") else { return };
     let cut = |server: &Server| {
         let file = std::fs::OpenOptions::new().write(true).open(last_increment(server)).unwrap();
         file.set_len(file.metadata().unwrap().len() * 3 / 4).unwrap();
     };
     let found = (0..20).find_map(|_| trial.kill_once(cut).err());
-    assert!(found.is_some_and(|text| text.contains("promised") || text.contains("before the start")));
+    assert!(found.is_some_and(|text| text.contains("guaranteed") || text.contains("before the start")));
 }

@@ -79,7 +79,7 @@ fn broadloom_is_linearisable_with_four_threads() {
     check_server(&broadloom.with_arguments(&["--io-threads", "4"])).unwrap();
 }
 
-/// Connections constantly move between threads.
+/// Connections move between threads during the trial.
 #[test]
 fn broadloom_is_linearisable_while_its_threads_change() {
     let Some([broadloom]) = programs_or_skip([("broadloom", Program::broadloom())]) else { return };

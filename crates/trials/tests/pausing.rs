@@ -129,11 +129,11 @@ fn play(server: &Server, scene: &str) -> io::Result<Vec<String>> {
 fn pauses_affect_blocked_clients_as_in_valkey() {
     let programs = [("broadloom", Program::broadloom()), ("valkey", Program::valkey())];
     let Some([broadloom, valkey]) = programs_or_skip(programs) else { return };
-    let judge = Server::start(&valkey).unwrap();
+    let reference = Server::start(&valkey).unwrap();
     for threads in ["1", "4"] {
         let ours = Server::start(&broadloom.clone().with_arguments(&["--io-threads", threads])).unwrap();
         for (name, scene) in SCENES {
-            let expected = play(&judge, scene).unwrap_or_else(|error| panic!("{name}, Valkey: {error}"));
+            let expected = play(&reference, scene).unwrap_or_else(|error| panic!("{name}, Valkey: {error}"));
             let actual =
                 play(&ours, scene).unwrap_or_else(|error| panic!("{name}, {threads} threads: {error}"));
             assert_eq!(actual, expected, "{name}, {threads} threads");

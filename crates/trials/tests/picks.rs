@@ -1,6 +1,6 @@
 //! Random picks: only members, distinct where required, and each about equally often.
 //!
-//! Frequencies are judged by chi-square. The bound is generous: servers may be somewhat unfair by design (a
+//! Frequencies are compared by chi-square. The bound is generous: servers may be somewhat unfair by design (a
 //! pick chooses a bucket, then an entry in it), but a member that is never picked, or always, is far beyond
 //! it.
 #![allow(clippy::unwrap_used)] // A failure here fails the test.

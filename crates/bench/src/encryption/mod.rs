@@ -69,7 +69,7 @@ impl Encryption {
                 .with_client_auth_cert(certificates("--cert", certificate)?, private_key(key)?)
                 .map_err(|error| BenchError::usage(format!("--cert, --key: {error}")))?,
         };
-        // As clients that stay connected: a resumed session would spare the server most of the handshake.
+        // Each connection makes a full handshake: with a resumed session the server would omit most of it.
         client.resumption = Resumption::disabled();
         Ok(Self { client: Arc::new(client), issued })
     }

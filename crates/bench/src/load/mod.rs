@@ -290,7 +290,7 @@ impl Coordinator<'_> {
     ) -> Result<(), BenchError> {
         let (mut replies_seen, mut seen_at) = (self.replies(), Instant::now());
         while !is_over(self) {
-            std::thread::sleep(self.nap());
+            std::thread::sleep(self.time_to_next_tick());
             interrupt::check()?;
             let replies = self.replies();
             if replies != replies_seen {
@@ -307,7 +307,7 @@ impl Coordinator<'_> {
     }
 
     /// Returns the time until the next tick, shortened to the exact start or end of the window.
-    fn nap(&self) -> Duration {
+    fn time_to_next_tick(&self) -> Duration {
         let now_ns = self.clock.now_ns();
         let edges = [self.window.start_ns(), self.window.end_ns()];
         let next = edges.into_iter().filter(|&edge_ns| edge_ns > now_ns).min();

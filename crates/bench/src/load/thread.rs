@@ -19,7 +19,7 @@ const INBOX_SIZE: usize = 256 * 1024;
 /// Maximum number of events per epoll wait.
 const EVENT_COUNT_MAX: usize = 256;
 
-/// Longest sleep: bounds the delay until a thread sees that a run was closed or aborted.
+/// Longest sleep: bounds the delay until a thread reads that a run was closed or aborted.
 const SLEEP_NS_MAX: u64 = 20_000_000;
 
 /// Time before a due request at which a thread stops sleeping and polls. Longer polling is more punctual on

@@ -109,7 +109,7 @@ impl ServerSpec {
         matches!(self.origin, Origin::Command(_))
     }
 
-    /// Parses what follows the name.
+    /// Parses the part of a specification after the name.
     fn parse_origin(name: &str, text: &str) -> Result<Self, BenchError> {
         let words = shlex::split(text)
             .filter(|words| !words.is_empty())

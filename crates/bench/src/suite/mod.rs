@@ -180,8 +180,8 @@ pub struct Mode {
     pub directives: &'static str,
     /// Login of connections.
     pub login: ModeLogin,
-    /// Additional idle connections, and the request that each of them has sent.
-    pub elsewhere: Option<(usize, &'static str)>,
+    /// Number of additional idle connections, and the request that each of them sends first.
+    pub idle_connections: Option<(usize, &'static str)>,
     /// Prefix of every key.
     pub key_prefix: &'static str,
     /// Command that writes each key once before the measurement.

@@ -78,9 +78,9 @@ impl Runner<'_> {
                 value_size: mode.value_size.parse()?,
                 ..self.load()?
             };
-            let _elsewhere = fleet
+            let _idle_connections = fleet
                 .targets()
-                .map(|target| connections_elsewhere(target, mode.elsewhere))
+                .map(|target| open_idle_connections(target, mode.idle_connections))
                 .collect::<Result<Vec<Vec<Socket>>, BenchError>>()?;
             let rounds = RoundSettings {
                 round_count: self.round_count(),
@@ -160,11 +160,11 @@ impl Runner<'_> {
 }
 
 /// Opens connections that each send one request and then stay idle.
-fn connections_elsewhere(
+fn open_idle_connections(
     target: &Target,
-    elsewhere: Option<(usize, &str)>,
+    idle_connections: Option<(usize, &str)>,
 ) -> Result<Vec<Socket>, BenchError> {
-    let Some((count, command)) = elsewhere else {
+    let Some((count, command)) = idle_connections else {
         return Ok(Vec::new());
     };
     let opened = (0..count).map(|_| {

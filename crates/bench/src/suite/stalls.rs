@@ -25,7 +25,7 @@ const WRITES_TOGETHER: usize = 50;
 const WRITE_CONNECTION_COUNT: usize = 8;
 
 /// Undisturbed reads at the start, as a reference.
-const CALM: Duration = Duration::from_millis(500);
+const UNDISTURBED: Duration = Duration::from_millis(500);
 
 /// Settings of a stall measurement.
 #[derive(Clone, Debug)]
@@ -127,7 +127,7 @@ pub fn measure_stalls(
     let (reads, disturbed) = std::thread::scope(|scope| {
         let disturbed = disturbing.as_ref().map(|plan| {
             scope.spawn(move || {
-                std::thread::sleep(CALM);
+                std::thread::sleep(UNDISTURBED);
                 load::run(plan, target, &mut |_| ())
             })
         });

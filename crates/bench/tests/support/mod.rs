@@ -13,13 +13,13 @@ use std::time::Duration;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
-/// Deviations of a fake server from normal operation.
+/// Faults and options of a fake server; none by default.
 #[derive(Clone, Debug, Default)]
 pub struct Behaviour {
     /// At this request, counted over all connections, the server stops replying for this time.
     pub stall: Option<(u64, Duration)>,
     /// At this request, counted over all connections, the server closes the connection without a reply.
-    pub hang_up: Option<u64>,
+    pub close_at: Option<u64>,
     /// Notified of the first request that is neither PING nor INFO.
     pub first_request: Option<mpsc::Sender<()>>,
     /// Appends the name for each accepted connection.
@@ -96,10 +96,10 @@ fn serve(stream: impl Read + Write, state: &Mutex<State>, behaviour: &Behaviour)
             && state.request_count == at
         {
             // Holds the lock, so that no other connection receives a reply either.
-            let (_sender, nobody) = mpsc::channel::<()>();
-            let _ = nobody.recv_timeout(length);
+            let (_sender, receiver) = mpsc::channel::<()>();
+            let _ = receiver.recv_timeout(length);
         }
-        if behaviour.hang_up == Some(state.request_count) {
+        if behaviour.close_at == Some(state.request_count) {
             return;
         }
         let reply = match (name.as_str(), &request[1..]) {

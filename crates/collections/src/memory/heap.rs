@@ -1,9 +1,9 @@
 //! The allocator of entries and segments.
 //!
-//! Owns: spans of a pool that all heaps of a family share, each carved into blocks of one size. A caller
-//! selects the heap by slot (so two threads seldom contend for one). Any thread may free: a block's address
-//! leads to its span and from there to its heap, so there are no remote frees and no abandoned pages.
-//! Partly used spans are filled before a new one is taken; empty ones return to the pool.
+//! Owns: spans of a pool that all heaps of a family share, each carved into blocks of one size. The caller
+//! selects the heap by slot, so two threads seldom contend for one. Any thread may free: a block's address
+//! leads to its span and from there to its heap, so there are no remote frees and no abandoned pages. Partly
+//! used spans are filled before a new one is taken; empty ones return to the pool.
 //!
 //! Touches: the spin lock of one heap at a time, for about ten nanoseconds; never the pool's mutex under
 //! it.
@@ -139,8 +139,7 @@ impl Heap {
 
     /// Returns the memory that was retired since the last call.
     ///
-    /// Dropping it frees it. The creator of a [`crate::Hint`] has promised to keep it long enough
-    /// ([`crate::Hint::new`]).
+    /// Dropping it frees it. The creator of a [`crate::Hint`] must keep it long enough ([`crate::Hint::new`]).
     #[must_use]
     pub fn take_retired(&self) -> Vec<Retired> {
         if self.retired_bytes() == 0 {
@@ -211,8 +210,8 @@ impl Heap {
             list.push(retired);
             core.retired_bytes.fetch_add(size as u64, Ordering::Relaxed);
         } else {
-            // It cannot be taken any more. Freed outside the mutex, which may lie in a core that is
-            // destroyed with it.
+            // The list cannot be taken any more. It is freed outside the mutex: freeing it may destroy the core
+            // that has the mutex.
             drop(list);
             drop(retired);
         }

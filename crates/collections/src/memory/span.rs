@@ -124,8 +124,8 @@ impl Span {
     pub(crate) fn is_sparse(&self) -> bool {
         let size = if self.is_subdivided() {
             // SAFETY: (1) a subdivided block came from the span that contains it.
-            let lender = unsafe { Self::outer_of(self.pointer().cast()) };
-            class_size(lender.class()) - subdivided_offset(self.class())
+            let outer = unsafe { Self::outer_of(self.pointer().cast()) };
+            class_size(outer.class()) - subdivided_offset(self.class())
         } else {
             SPAN_SIZE
         };

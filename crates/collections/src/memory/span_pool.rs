@@ -37,7 +37,7 @@ use self::reserve::Reserve;
 /// Bytes of a span.
 pub(crate) const SPAN_SIZE: usize = 32 * 1024;
 
-/// Bytes and alignment of a chunk: whole huge pages. Miri models every byte, so it gets smaller ones.
+/// Bytes and alignment of a chunk: whole huge pages. Smaller under Miri, which models every byte.
 pub(crate) const CHUNK_SIZE: usize = if cfg!(miri) { 8 * SPAN_SIZE } else { 4 * 1024 * 1024 };
 
 /// Bytes of a span's header.
@@ -432,13 +432,13 @@ mod tests {
         assert_eq!(pool.mapped_bytes(), 3 * CHUNK_SIZE);
 
         give_all(&pool, spans.iter().copied().step_by(3));
-        let again: Vec<_> = (0..4).map(|_| pool.take()).collect();
+        let reused: Vec<_> = (0..4).map(|_| pool.take()).collect();
         assert_eq!(pool.mapped_bytes(), 3 * CHUNK_SIZE);
         pool.trim();
         assert_eq!(pool.mapped_bytes(), 3 * CHUNK_SIZE);
 
         let rest = spans.iter().enumerate().filter(|(index, _)| index % 3 != 0).map(|(_, &span)| span);
-        give_all(&pool, rest.chain(again));
+        give_all(&pool, rest.chain(reused));
         assert_eq!(pool.dirty_bytes(), spans.len() * SPAN_SIZE);
         pool.trim();
         assert_eq!((pool.mapped_bytes(), pool.dirty_bytes()), (0, 0));

@@ -13,8 +13,8 @@ use sync::atomic::{AtomicBool, Ordering};
 /// Pauses before a waiter sleeps.
 const PAUSE_COUNT_MAX: u32 = 128;
 
-/// Duration of the sleep. A yield would cost the waiter its time slice: Linux then runs other threads for
-/// milliseconds, not only the holder for the few nanoseconds that it needs.
+/// Duration of the sleep. Not a yield, which would end the waiter's time slice: Linux would run other threads
+/// for milliseconds, though the holder needs only nanoseconds.
 const SLEEP: Duration = Duration::from_micros(20);
 
 pub(crate) struct SpinLock<T> {

@@ -58,6 +58,6 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         if self.block.head().index_capacity() > 0 {
             self.write_index(0..kept_len);
         }
-        self.give_back();
+        self.shrink_if_roomy();
     }
 }

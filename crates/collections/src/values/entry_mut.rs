@@ -149,7 +149,7 @@ impl<'a> EntryMut<'a> {
         self.table.note_volatility(new);
     }
 
-    /// The collection, if the value is one. After a change call [`Self::note_volatile_members`].
+    /// The value, if it is a collection. After a change, [`Self::note_volatile_members`] must be called.
     pub fn object_mut(&mut self) -> Option<&mut Object> {
         // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably as long as the object.
         unsafe { OwnedEntry::object_of_block(self.place.item.block()) }
@@ -217,27 +217,27 @@ mod tests {
     use crate::values::entry::{Encoding, ValueRef};
     use crate::values::object::Kind;
 
-    fn probe(size: usize) -> NewValue<'static> {
-        NewValue::Object(Box::new(Object::Probe(vec![7; size])))
+    fn test_value(size: usize) -> NewValue<'static> {
+        NewValue::Object(Box::new(Object::TestValue(vec![7; size])))
     }
 
-    fn probe_len(entry: Entry<'_>) -> usize {
-        let ValueRef::Object(Object::Probe(bytes)) = entry.value() else { panic!("not a probe") };
+    fn test_value_len(entry: Entry<'_>) -> usize {
+        let ValueRef::Object(Object::TestValue(bytes)) = entry.value() else { panic!("not a test value") };
         bytes.len()
     }
 
     #[test]
     fn objects_are_stored_changed_copied_and_moved() {
         let (heap, mut table) = (Heap::new(), Table::new());
-        table.upsert(&heap, 1, b"object", probe(10), ExpiryChange::At(9));
+        table.upsert(&heap, 1, b"object", test_value(10), ExpiryChange::At(9));
         let mut entry = table.find_mut(&heap, 1, b"object").expect("just set");
-        let Object::Probe(bytes) = entry.object_mut().expect("the entry is an object") else {
-            panic!("not a probe")
+        let Object::TestValue(bytes) = entry.object_mut().expect("the entry is an object") else {
+            panic!("not a test value")
         };
         bytes.push(1);
         entry.set_expiry(None);
         assert_eq!((entry.entry().kind(), entry.entry().encoding()), (Kind::Hash, Encoding::Object));
-        assert_eq!(probe_len(entry.entry()), 11);
+        assert_eq!(test_value_len(entry.entry()), 11);
         assert!(entry.entry().allocated_bytes() >= 11 + 8 + 6 + 8);
         assert_eq!(entry.bytes_mut(), None);
         assert_eq!(entry.append(b"x"), Err(NotAString));
@@ -250,26 +250,26 @@ mod tests {
         let moved = table.remove(&heap, 1, b"object").expect("still there");
         let replaced =
             other.insert_owned(&other_heap, 2, b"a longer name", moved).expect("the copy was there");
-        assert_eq!(probe_len(replaced.entry()), 11);
-        assert_eq!(other.find(2, b"a longer name").map(probe_len), Some(11));
+        assert_eq!(test_value_len(replaced.entry()), 11);
+        assert_eq!(other.find(2, b"a longer name").map(test_value_len), Some(11));
         assert!(table.is_empty());
     }
 
     #[test]
     fn overwriting_returns_the_old_object() {
         let (heap, mut table) = (Heap::new(), Table::new());
-        table.upsert(&heap, 1, b"key", probe(10), ExpiryChange::At(9));
+        table.upsert(&heap, 1, b"key", test_value(10), ExpiryChange::At(9));
         let access = |table: &Table| table.find(1, b"key").map(Entry::access);
         table.find(1, b"key").expect("just set").set_access(0x12_3456);
         let upserted = table.upsert(&heap, 1, b"key", NewValue::Auto(b"12"), ExpiryChange::Keep);
         assert_eq!((upserted.existed, upserted.old_expiry), (true, Some(9)));
         assert_eq!(upserted.entry.expiry(), Some(9));
         let old = upserted.old.expect("objects are costly to drop");
-        assert_eq!(probe_len(old.entry()), 10);
+        assert_eq!(test_value_len(old.entry()), 10);
         assert_eq!(access(&table), Some(0x12_3456));
         assert_eq!(table.check(), Ok(()));
-        table.upsert(&heap, 1, b"key", probe(3), ExpiryChange::Clear);
-        assert_eq!(table.find(1, b"key").map(probe_len), Some(3));
+        table.upsert(&heap, 1, b"key", test_value(3), ExpiryChange::Clear);
+        assert_eq!(table.find(1, b"key").map(test_value_len), Some(3));
         assert_eq!(access(&table), Some(0x12_3456));
     }
 

@@ -6,8 +6,8 @@
 //! | [`Fields`] | else: packed leaves, and a table for fields that are long or expire |
 //!
 //! The encoding reported to the client (`listpack`, `hashtable`) follows Redis's thresholds
-//! ([`CollectionLimits`]) and is independent of the form. It never returns from `hashtable`; nor does the
-//! form from the table.
+//! ([`CollectionLimits`]) and is independent of the form. The encoding never changes back from `hashtable`, nor
+//! the form from the table.
 //!
 //! An expired field is absent for readers, but stays until it is set again or [`Hash::expire`] deletes it;
 //! so [`Hash::len`] counts it. `due` is the time up to which fields are expired, in Unix milliseconds.

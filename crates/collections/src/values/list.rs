@@ -7,7 +7,7 @@
 //! from the nearer end; within a node the packed sequence's index finds it.
 //!
 //! The encoding of `OBJECT ENCODING` is independent of the form: the size as a listpack is counted, and
-//! compared with the directive when elements are about to be added ([`List::expect`]) and after removals
+//! compared with the directive before elements are added ([`List::expect`]) and after removals
 //! ([`List::shrunk`]), as in Redis.
 //!
 //! Invariants ([`List::check`])
@@ -210,20 +210,20 @@ impl List {
         }
     }
 
-    /// Removes an element after passing it to `see`. Panics beyond the end.
+    /// Removes an element after passing it to `visit`. Panics beyond the end.
     #[inline]
-    pub fn take(&mut self, index: usize, see: impl FnOnce(Item<'_>)) {
+    pub fn take(&mut self, index: usize, visit: impl FnOnce(Item<'_>)) {
         match &mut self.repr {
             Repr::Small { elements, listpack_size: sum, .. } => elements.take(index, |[item]| {
                 *sum -= listpack_size(item) as u32;
-                see(item);
+                visit(item);
             }),
             Repr::Large(nodes) => {
                 let place = nodes.place(index);
                 if nodes.keeps_form_without(place) {
-                    return nodes.take(place, see);
+                    return nodes.take(place, visit);
                 }
-                see(nodes.at(index));
+                visit(nodes.at(index));
                 self.remove_range(index, 1);
             }
         }

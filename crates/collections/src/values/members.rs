@@ -7,9 +7,9 @@
 //! moves more than one leaf's members, at any size. A member of 14 bytes takes about 20, where an
 //! allocation of its own would take 24 and its place in a table 10.
 //!
-//! A member that is longer than [`Keyed::SIZE_MAX`], does not fit its leaf, or has an expiry, is stored in
-//! a [`Table`] beside the directory. It stays there until it is removed: a scan visits the table last, and
-//! must not miss it.
+//! A member that is longer than [`Keyed::SIZE_MAX`], does not fit its leaf, or has an expiry, is stored in the
+//! *side table*, a [`Table`] beside the directory. It stays there until it is removed: a scan visits the side
+//! table last, and must not miss it.
 //!
 //! Order for [`Members::scan`]: members are visited by the bits of their hashes, lowest first (a leaf's
 //! members share their low bits). A position in that order keeps its meaning for any number of leaves.
@@ -51,8 +51,8 @@ pub(crate) enum Members<K: Keyed> {
 
 /// The members of a larger set.
 pub(crate) struct Many<K: Keyed> {
-    row: LinearHashDirectory<K>,
-    overflow: Table,
+    directory: LinearHashDirectory<K>,
+    side_table: Table,
     tracker: Tracker,
 }
 
@@ -113,7 +113,7 @@ impl<K: Keyed> Members<K> {
     pub(crate) fn prefetch_index(&self) {
         match self {
             Self::One(single) => single.leaf().prefetch_index(),
-            Self::Many(many) => many.row.prefetch(),
+            Self::Many(many) => many.directory.prefetch(),
         }
     }
 
@@ -124,7 +124,7 @@ impl<K: Keyed> Members<K> {
         match (self, step) {
             (Self::One(single), PrefetchStep::Place) => single.leaf().prefetch_element(tag_of(hash)),
             (Self::One(_), _) => {}
-            (Self::Many(many), step) => many.row.prefetch_element(hash, step),
+            (Self::Many(many), step) => many.directory.prefetch_element(hash, step),
         }
     }
 
@@ -138,7 +138,7 @@ impl<K: Keyed> Members<K> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::One(single) => single.leaf().len(),
-            Self::Many(many) => many.row.len() + many.overflow.len(),
+            Self::Many(many) => many.directory.len() + many.side_table.len(),
         }
     }
 
@@ -147,9 +147,12 @@ impl<K: Keyed> Members<K> {
         match self {
             Self::One(single) => single.memory_bytes(),
             Self::Many(many) => {
-                let entries = many.overflow.iter().map(Entry::allocated_bytes);
-                let overflow = estimated_sum(entries, many.overflow.len(), sample_len);
-                size_of::<Many<K>>() + many.row.memory_bytes() + many.overflow.memory_bytes() + overflow
+                let entries = many.side_table.iter().map(Entry::allocated_bytes);
+                let side_table = estimated_sum(entries, many.side_table.len(), sample_len);
+                size_of::<Many<K>>()
+                    + many.directory.memory_bytes()
+                    + many.side_table.memory_bytes()
+                    + side_table
             }
         }
     }
@@ -158,7 +161,7 @@ impl<K: Keyed> Members<K> {
     pub(crate) fn allocation_count(&self) -> usize {
         match self {
             Self::One(_) => 1,
-            Self::Many(many) => many.row.allocation_count() + many.overflow.len(),
+            Self::Many(many) => many.directory.allocation_count() + many.side_table.len(),
         }
     }
 
@@ -170,7 +173,7 @@ impl<K: Keyed> Members<K> {
                 let index = single.leaf().find::<K>(tag_of(hash), key)?;
                 Some(Place { leaf: 0, index: index as u32 })
             }
-            Self::Many(many) => many.row.find(hash, key),
+            Self::Many(many) => many.directory.find(hash, key),
         }
     }
 
@@ -179,37 +182,37 @@ impl<K: Keyed> Members<K> {
     pub(crate) fn at(&self, place: Place) -> &[u8] {
         match self {
             Self::One(single) => single.leaf().at(place.index as usize),
-            Self::Many(many) => many.row.at(place),
+            Self::Many(many) => many.directory.at(place),
         }
     }
 
     /// The table, if it has entries.
     #[inline]
-    pub(crate) fn overflow(&self) -> Option<&Table> {
+    pub(crate) fn side_table(&self) -> Option<&Table> {
         match self {
             Self::One(_) => None,
-            Self::Many(many) => (!many.overflow.is_empty()).then_some(&many.overflow),
+            Self::Many(many) => (!many.side_table.is_empty()).then_some(&many.side_table),
         }
     }
 
     /// The mutable table, if it has entries, to change the entry with this hash. After a removal the caller calls
     /// [`Self::make_compact`].
     #[inline]
-    pub(crate) fn overflow_mut(&mut self, hash: u64) -> Option<&mut Table> {
+    pub(crate) fn side_table_mut(&mut self, hash: u64) -> Option<&mut Table> {
         match self {
-            Self::Many(many) if !many.overflow.is_empty() => {
-                many.before_overflow_changes(hash);
-                Some(&mut many.overflow)
+            Self::Many(many) if !many.side_table.is_empty() => {
+                many.before_side_table_changes(hash);
+                Some(&mut many.side_table)
             }
             _ => None,
         }
     }
 
     /// The table, created if there is none, for a key with this hash that is not in a leaf.
-    pub(crate) fn overflow_or_new(&mut self, alloc: AllocContext<'_>, hash: u64) -> &mut Table {
+    pub(crate) fn side_table_or_new(&mut self, alloc: AllocContext<'_>, hash: u64) -> &mut Table {
         let many = self.many_mut(alloc);
-        many.before_overflow_changes(hash);
-        &mut many.overflow
+        many.before_side_table_changes(hash);
+        &mut many.side_table
     }
 
     /// Adds a member whose key is absent, if it fits its leaf; otherwise it belongs in the table.
@@ -225,7 +228,7 @@ impl<K: Keyed> Members<K> {
         }
         let many = self.many_mut(alloc);
         many.before_leaf_changes(hash);
-        many.row.try_add(alloc, hash, member)
+        many.directory.try_add(alloc, hash, member)
     }
 
     /// Replaces a member by another one with the same key, if that fits the leaf.
@@ -235,7 +238,7 @@ impl<K: Keyed> Members<K> {
             Self::One(single) => single.replace::<K>(place.index as usize, member),
             Self::Many(many) => {
                 many.before_change_at(place);
-                many.row.try_replace(heap, place, member)
+                many.directory.try_replace(heap, place, member)
             }
         }
     }
@@ -245,35 +248,39 @@ impl<K: Keyed> Members<K> {
         &mut self,
         alloc: AllocContext<'_>,
         place: Place,
-        spill: impl FnMut(&mut Table, &[u8]),
+        add_to_side_table: impl FnMut(&mut Table, &[u8]),
     ) {
         match self {
             Self::One(single) => single.remove(place.index as usize),
             Self::Many(many) => {
                 many.before_change_at(place);
-                many.row.take_out(alloc.heap, place);
-                self.make_compact(alloc, spill);
+                many.directory.take_out(alloc.heap, place);
+                self.make_compact(alloc, add_to_side_table);
             }
         }
     }
 
     /// Frees one leaf if there are too many for the remaining members. Members that no longer fit are
-    /// passed to `spill`, for the table.
-    pub(crate) fn make_compact(&mut self, alloc: AllocContext<'_>, mut spill: impl FnMut(&mut Table, &[u8])) {
+    /// passed to `add_to_side_table`.
+    pub(crate) fn make_compact(
+        &mut self,
+        alloc: AllocContext<'_>,
+        mut add_to_side_table: impl FnMut(&mut Table, &[u8]),
+    ) {
         let Self::Many(many) = self else { return };
-        if many.row.leaf_count() > 1 && many.row.len() * 2 < many.row.leaf_count() * LOAD {
+        if many.directory.leaf_count() > 1 && many.directory.len() * 2 < many.directory.leaf_count() * LOAD {
             many.before_merge();
         }
-        let Many { row, overflow, .. } = &mut **many;
-        if row.leaf_count() == 1 {
-            if overflow.is_empty() && row.len() <= LOAD {
-                let leaf = row.leaf(0);
+        let Many { directory, side_table, .. } = &mut **many;
+        if directory.leaf_count() == 1 {
+            if side_table.is_empty() && directory.len() <= LOAD {
+                let leaf = directory.leaf(0);
                 let mut single = Single::default();
                 leaf.iter().enumerate().for_each(|(index, member)| single.push(leaf.tag(index), member));
                 *self = Self::One(single);
             }
-        } else if row.len() * 2 < row.leaf_count() * LOAD {
-            row.merge(alloc, |member| spill(overflow, member));
+        } else if directory.len() * 2 < directory.leaf_count() * LOAD {
+            directory.merge(alloc, |member| add_to_side_table(side_table, member));
         }
     }
 
@@ -281,22 +288,22 @@ impl<K: Keyed> Members<K> {
     pub(crate) const CURSOR_MAX: u64 = (2 << ORDER_BITS) - 1;
 
     /// The place of a random member, uniformly distributed; `None` if a member of the table is drawn, or if
-    /// there is none: see [`Self::sample_overflow`]. Must not be empty.
+    /// there is none: see [`Self::sample_side_table`]. Must not be empty.
     pub(crate) fn sample(&self, random: &mut impl FnMut() -> u64) -> Option<Place> {
         match self {
             Self::One(single) => Some(Place { leaf: 0, index: below(random(), single.leaf().len()) as u32 }),
             Self::Many(many)
-                if !many.overflow.is_empty() && below(random(), self.len()) >= many.row.len() =>
+                if !many.side_table.is_empty() && below(random(), self.len()) >= many.directory.len() =>
             {
                 None
             }
-            Self::Many(many) => Some(many.row.sample(random)),
+            Self::Many(many) => Some(many.directory.sample(random)),
         }
     }
 
     /// A random member of the table.
-    pub(crate) fn sample_overflow(&self, random: u64) -> Option<Entry<'_>> {
-        self.overflow()?.sample(random)
+    pub(crate) fn sample_side_table(&self, random: u64) -> Option<Entry<'_>> {
+        self.side_table()?.sample(random)
     }
 
     /// Every member of the leaves, in the order in which they are stored.
@@ -305,7 +312,7 @@ impl<K: Keyed> Members<K> {
             Self::One(single) => (Some(single.leaf()), None),
             Self::Many(many) => (None, Some(many)),
         };
-        one.into_iter().chain(many.into_iter().flat_map(|many| many.row.leaves())).flat_map(Leaf::iter)
+        one.into_iter().chain(many.into_iter().flat_map(|many| many.directory.leaves())).flat_map(Leaf::iter)
     }
 
     /// Visits the members of one leaf from a position on (0 to begin), or of one bucket of the table.
@@ -315,7 +322,7 @@ impl<K: Keyed> Members<K> {
         alloc: AllocContext<'_>,
         from: u64,
         mut visit: impl FnMut(&'a [u8]),
-        visit_overflow: impl FnMut(Entry<'a>),
+        visit_side_table: impl FnMut(Entry<'a>),
     ) -> Option<u64> {
         let many = match self {
             Self::One(single) => {
@@ -329,11 +336,11 @@ impl<K: Keyed> Members<K> {
             Self::Many(many) => many,
         };
         if let Ok(from) = u32::try_from(from) {
-            let next = many.row.scan(alloc.hasher, from, &mut visit);
-            return (next < 1 << ORDER_BITS || !many.overflow.is_empty()).then_some(next);
+            let next = many.directory.scan(alloc.hasher, from, &mut visit);
+            return (next < 1 << ORDER_BITS || !many.side_table.is_empty()).then_some(next);
         }
         let position = u32::try_from(from - (1 << ORDER_BITS)).ok()?;
-        let next = many.overflow.scan(position, visit_overflow)?;
+        let next = many.side_table.scan(position, visit_side_table)?;
         Some((1 << ORDER_BITS) + u64::from(next))
     }
 
@@ -342,8 +349,8 @@ impl<K: Keyed> Members<K> {
         match self {
             Self::One(single) => Self::One(single.clone()),
             Self::Many(many) => Self::Many(Box::new(Many {
-                row: many.row.to_copy(heap),
-                overflow: many.overflow.to_copy(heap),
+                directory: many.directory.to_copy(heap),
+                side_table: many.side_table.to_copy(heap),
                 tracker: Tracker::default(),
             })),
         }
@@ -356,13 +363,13 @@ impl<K: Keyed> Members<K> {
             Self::One(single) => return check_leaf::<K>(alloc, single.leaf(), |_| true),
             Self::Many(many) => many,
         };
-        many.row.check(alloc)?;
+        many.directory.check(alloc)?;
         let is_twice =
-            |entry: Entry<'_>| many.row.find(alloc.hasher.hash(entry.key()), entry.key()).is_some();
-        if many.overflow.iter().any(is_twice) {
+            |entry: Entry<'_>| many.directory.find(alloc.hasher.hash(entry.key()), entry.key()).is_some();
+        if many.side_table.iter().any(is_twice) {
             return Err("a member is in two places".to_owned());
         }
-        many.overflow.check()
+        many.side_table.check()
     }
 
     /// The parts that a snapshot walks, and the place that leads to their tracking, unless they are one leaf.
@@ -376,16 +383,16 @@ impl<K: Keyed> Members<K> {
     }
 
     /// The mutable table, to remove expired entries from these buckets.
-    pub(crate) fn overflow_to_expire(
+    pub(crate) fn side_table_to_expire(
         &mut self,
         from: u32,
         bucket_count_max: usize,
         now: i64,
     ) -> Option<&mut Table> {
         match self {
-            Self::Many(many) if !many.overflow.is_empty() => {
+            Self::Many(many) if !many.side_table.is_empty() => {
                 many.before_expiry(from, bucket_count_max, now);
-                Some(&mut many.overflow)
+                Some(&mut many.side_table)
             }
             _ => None,
         }
@@ -393,16 +400,20 @@ impl<K: Keyed> Members<K> {
 
     fn many_mut(&mut self, alloc: AllocContext<'_>) -> &mut Many<K> {
         if let Self::One(single) = self {
-            let mut row = LinearHashDirectory::new();
+            let mut directory = LinearHashDirectory::new();
             for member in single.leaf().iter() {
-                let is_added = row.try_add(alloc, alloc.hasher.hash(K::key(member)), member);
+                let is_added = directory.try_add(alloc, alloc.hasher.hash(K::key(member)), member);
                 debug_assert!(is_added, "the new leaf has room for the elements of the old one");
             }
-            *self = Self::Many(Box::new(Many { row, overflow: Table::new(), tracker: Tracker::default() }));
+            *self = Self::Many(Box::new(Many {
+                directory,
+                side_table: Table::new(),
+                tracker: Tracker::default(),
+            }));
         }
         match self {
             Self::Many(many) => many,
-            Self::One(_) => unreachable!("made a row above"),
+            Self::One(_) => unreachable!("made a directory above"),
         }
     }
 }

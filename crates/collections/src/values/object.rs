@@ -79,9 +79,9 @@ pub enum Object {
     SortedSet(SortedSet),
     /// Entries by ascending id.
     Stream(Box<Stream>),
-    /// A stand-in for a collection in this crate's tests.
+    /// A collection of this crate's tests.
     #[cfg(test)]
-    Probe(Vec<u8>),
+    TestValue(Vec<u8>),
 }
 
 #[cfg(not(test))]
@@ -98,7 +98,7 @@ impl Object {
             Self::SortedSet(_) => Kind::SortedSet,
             Self::Stream(_) => Kind::Stream,
             #[cfg(test)]
-            Self::Probe(_) => Kind::Hash,
+            Self::TestValue(_) => Kind::Hash,
         }
     }
 
@@ -112,7 +112,7 @@ impl Object {
             Self::SortedSet(set) => set.encoding_name(),
             Self::Stream(_) => "stream",
             #[cfg(test)]
-            Self::Probe(_) => "probe",
+            Self::TestValue(_) => "test",
         }
     }
 
@@ -132,7 +132,7 @@ impl Object {
             Self::SortedSet(set) => set.prefetch_parts(),
             Self::Stream(stream) => prefetch::line(std::ptr::from_ref(&**stream).addr()),
             #[cfg(test)]
-            Self::Probe(_) => {}
+            Self::TestValue(_) => {}
         }
     }
 
@@ -146,7 +146,7 @@ impl Object {
             Self::Set(set) => set.prefetch_index(),
             Self::Stream(_) => {}
             #[cfg(test)]
-            Self::Probe(_) => {}
+            Self::TestValue(_) => {}
         }
     }
 
@@ -181,7 +181,7 @@ impl Object {
             Self::SortedSet(set) => Self::SortedSet(set.to_copy(heap)),
             Self::Stream(stream) => Self::Stream(stream.clone()),
             #[cfg(test)]
-            Self::Probe(bytes) => Self::Probe(bytes.clone()),
+            Self::TestValue(bytes) => Self::TestValue(bytes.clone()),
         }
     }
 
@@ -196,7 +196,7 @@ impl Object {
             Self::List(list) => list.is_large(),
             Self::Stream(stream) => stream.is_large(),
             #[cfg(test)]
-            Self::Probe(_) => false,
+            Self::TestValue(_) => false,
         }
     }
 
@@ -209,7 +209,7 @@ impl Object {
             Self::List(list) => list.tracked(),
             Self::Stream(stream) => Some(stream.tracked()),
             #[cfg(test)]
-            Self::Probe(_) => None,
+            Self::TestValue(_) => None,
         }
     }
 
@@ -229,7 +229,7 @@ impl Object {
             Self::List(list) => list.len(),
             Self::Stream(stream) => stream.len() as usize,
             #[cfg(test)]
-            Self::Probe(_) => 0,
+            Self::TestValue(_) => 0,
         }
     }
 
@@ -253,7 +253,7 @@ impl Object {
             Self::SortedSet(set) => set.estimated_bytes(sample_len),
             Self::Stream(stream) => size_of::<Stream>() + stream.estimated_bytes(sample_len),
             #[cfg(test)]
-            Self::Probe(bytes) => bytes.capacity(),
+            Self::TestValue(bytes) => bytes.capacity(),
         }
     }
 
@@ -275,7 +275,7 @@ impl Object {
             Self::SortedSet(set) => set.is_costly_to_drop(),
             Self::Stream(stream) => stream.is_costly_to_drop(),
             #[cfg(test)]
-            Self::Probe(_) => true,
+            Self::TestValue(_) => true,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! A set, in a form that suits its members; the value type of the `SADD` family.
 //!
-//! | name for the client | inside |
+//! | encoding for the client | form |
 //! |---|---|
 //! | `intset` | [`IntSet`]: all members are integers, and few |
 //! | `listpack` | [`Members`]: few and short members |
 //! | `hashtable` | [`Members`]: any |
 //!
-//! The name follows Redis's thresholds ([`SetLimits`]) as members are added, and never reverts as they are
-//! removed. The last two differ in name only, so exceeding a threshold moves nothing.
+//! The encoding follows Redis's thresholds ([`SetLimits`]) as members are added, and does not change back as
+//! they are removed. The last two have the same form, so exceeding their threshold moves nothing.
 //!
 //! Start reading at [`Set::add`].
 
@@ -57,26 +57,26 @@ enum Spot {
 pub struct Sampled<'a> {
     /// The member.
     pub item: Item<'a>,
-    /// Its place; `None` for a member of the overflow table, which has no place.
+    /// Its place; `None` for a member of the side table, which has no place.
     pub place: Option<SetPlace>,
 }
 
 /// A member to be looked up in several sets: it is hashed and parsed as an integer at most once, on demand.
-pub struct MemberProbe<'a> {
+pub struct SoughtMember<'a> {
     bytes: &'a [u8],
     hash: Option<u64>,
     int: Option<Option<i64>>,
 }
 
-impl<'a> MemberProbe<'a> {
-    /// The probe for `item`; `buffer` holds the text of an integer.
+impl<'a> SoughtMember<'a> {
+    /// The member `item`; `buffer` holds the text of an integer.
     #[must_use]
     pub fn new(item: Item<'a>, buffer: &'a mut DecimalBuffer) -> Self {
         let int = if let Item::Int(value) = item { Some(Some(value)) } else { None };
         Self { bytes: item.text(buffer), hash: None, int }
     }
 
-    /// The probe for a member with these bytes.
+    /// The member with these bytes.
     #[must_use]
     pub fn of_bytes(bytes: &'a [u8]) -> Self {
         Self { bytes, hash: None, int: None }
@@ -233,10 +233,10 @@ impl Set {
         matches!(&self.form, Form::Ints(ints) if ints.contains(value))
     }
 
-    /// Whether the set has the member of a probe.
+    /// Whether the set has this member.
     #[inline]
     #[must_use]
-    pub fn has(&self, alloc: AllocContext<'_>, wanted: &mut MemberProbe<'_>) -> bool {
+    pub fn has(&self, alloc: AllocContext<'_>, wanted: &mut SoughtMember<'_>) -> bool {
         match &self.form {
             Form::Ints(ints) => wanted.int().is_some_and(|value| ints.contains(value)),
             Form::Listpack(members) | Form::Hashtable(members) => {
@@ -306,22 +306,23 @@ impl Set {
                     place: Some(SetPlace(Spot::Member(place))),
                 },
                 None => {
-                    let entry = members.sample_overflow(random()).expect("a set without leaves has members");
+                    let entry =
+                        members.sample_side_table(random()).expect("a set without leaves has members");
                     Sampled { item: Item::Bytes(entry.key()), place: None }
                 }
             },
         }
     }
 
-    /// Passes a random member to `see` and removes it. The set must not be empty.
+    /// Passes a random member to `visit` and removes it. The set must not be empty.
     pub fn pop(
         &mut self,
         alloc: AllocContext<'_>,
         random: &mut impl FnMut() -> u64,
-        see: impl FnOnce(Item<'_>),
+        visit: impl FnOnce(Item<'_>),
     ) {
         let Sampled { item, place } = self.sample(random);
-        see(item);
+        visit(item);
         let Some(SetPlace(spot)) = place else {
             let member: Box<[u8]> = item.text(&mut DecimalBuffer::new()).into();
             self.remove(alloc, &member);
@@ -375,14 +376,14 @@ impl Set {
                 None
             }
             Form::Hashtable(members) => {
-                let mut overflow = Vec::new();
+                let mut side_table = Vec::new();
                 let next = members.scan(
                     alloc,
                     from,
                     |member| visit(Item::Bytes(member)),
-                    |entry| overflow.push(entry),
+                    |entry| side_table.push(entry),
                 );
-                overflow.into_iter().for_each(|entry| visit(Item::Bytes(entry.key())));
+                side_table.into_iter().for_each(|entry| visit(Item::Bytes(entry.key())));
                 next
             }
         }

@@ -7,8 +7,8 @@
 //! | [`Large`] | more, or a member of more than 4 KiB: a table and a tree |
 //!
 //! The encoding reported to the client (`listpack`, `skiplist`) follows Redis's thresholds
-//! ([`CollectionLimits`]) and is independent of the form. It never returns from `skiplist`; nor does the
-//! form from large.
+//! ([`CollectionLimits`]) and is independent of the form. The encoding never changes back from `skiplist`, nor
+//! the form from large.
 //!
 //! Owns its members. Scores are never NaN; -0 and 0 are equal.
 //! Start reading at [`SortedSet::update`].
@@ -29,7 +29,7 @@ use crate::values::object::{Kind, Object};
 use crate::values::tracking::{Tracker, Walkable};
 use cursor::Cursor;
 use large::Large;
-use order::{Probe, score_of};
+use order::{SearchTarget, score_of};
 use small::{Small, tag_of};
 
 /// The limits up to which a sorted set's encoding is `listpack`.
@@ -106,7 +106,7 @@ impl SortedSet {
     #[must_use]
     pub fn new_skiplist() -> Self {
         let mut small = Small::default();
-        small.name_skiplist();
+        small.report_as_skiplist();
         Self { form: Form::Small(small) }
     }
 
@@ -115,8 +115,8 @@ impl SortedSet {
     pub fn prepare(&mut self, entry_count: usize, value_size: usize, limits: SortedSetLimits) {
         if entry_count > limits.entry_count_max || value_size > limits.value_size_max {
             match &mut self.form {
-                Form::Small(small) => small.name_skiplist(),
-                Form::Large(large) => large.is_named_listpack = false,
+                Form::Small(small) => small.report_as_skiplist(),
+                Form::Large(large) => large.is_reported_as_listpack = false,
             }
         }
     }
@@ -166,13 +166,13 @@ impl SortedSet {
     /// Number of elements before a bound: the rank of the first element after it.
     #[must_use]
     pub fn rank_of(&self, bound: Bound<'_>) -> usize {
-        self.position(&bound.probe())
+        self.position(&bound.target())
     }
 
-    fn position(&self, probe: &Probe<'_>) -> usize {
+    fn position(&self, target: &SearchTarget<'_>) -> usize {
         match &self.form {
-            Form::Small(small) => small.position(probe),
-            Form::Large(large) => large.position(probe),
+            Form::Small(small) => small.position(target),
+            Form::Large(large) => large.position(target),
         }
     }
 
@@ -190,11 +190,14 @@ impl SortedSet {
         let small = match &mut self.form {
             Form::Small(small) => small,
             Form::Large(large) => {
-                let is_listpack = large.is_named_listpack;
+                let is_listpack = large.is_reported_as_listpack;
                 let decide = |old| decide(old).map(|score| if is_listpack { score + 0.0 } else { score });
                 let updated = large.update(alloc, hash, member, decide);
-                if large.is_named_listpack && updated.is_added() && limits.are_passed(large.len(), member) {
-                    large.is_named_listpack = false;
+                if large.is_reported_as_listpack
+                    && updated.is_added()
+                    && limits.are_passed(large.len(), member)
+                {
+                    large.is_reported_as_listpack = false;
                 }
                 return updated;
             }
@@ -204,16 +207,16 @@ impl SortedSet {
             let old = Some(small.score(index));
             let new = decide(old);
             if let Some(score) = new {
-                small.set_score_at(index, if small.is_named_skiplist() { score } else { score + 0.0 });
+                small.set_score_at(index, if small.is_reported_as_skiplist() { score } else { score + 0.0 });
             }
             return Updated { old, new };
         }
         let new = decide(None);
         let Some(score) = new else { return Updated { old: None, new } };
         if limits.are_passed(small.len() + 1, member) {
-            small.name_skiplist();
+            small.report_as_skiplist();
         }
-        let score = if small.is_named_skiplist() { score } else { score + 0.0 };
+        let score = if small.is_reported_as_skiplist() { score } else { score + 0.0 };
         if small.has_room_for(member.len()) {
             small.insert(tag, member, score);
         } else {
@@ -254,7 +257,7 @@ impl SortedSet {
             (member, if is_listpack { score + 0.0 } else { score })
         });
         let mut large = Box::new(Large::of_ordered(alloc, named));
-        large.is_named_listpack = is_listpack;
+        large.is_reported_as_listpack = is_listpack;
         self.form = Form::Large(large);
     }
 
@@ -346,14 +349,14 @@ impl SortedSet {
     #[must_use]
     pub fn is_listpack(&self) -> bool {
         match &self.form {
-            Form::Small(small) => !small.is_named_skiplist(),
-            Form::Large(large) => large.is_named_listpack,
+            Form::Small(small) => !small.is_reported_as_skiplist(),
+            Form::Large(large) => large.is_reported_as_listpack,
         }
     }
 
     /// See [`Object::is_large`].
     pub(crate) fn is_large(&self) -> bool {
-        matches!(&self.form, Form::Large(large) if !large.is_named_listpack && large.is_large())
+        matches!(&self.form, Form::Large(large) if !large.is_reported_as_listpack && large.is_large())
     }
 
     /// See [`Object::tracked`].
@@ -387,7 +390,7 @@ impl SortedSet {
             for (member, score) in self.iter() {
                 large.insert(alloc, alloc.hasher.hash(member), member, score);
             }
-            large.is_named_listpack = !small.is_named_skiplist();
+            large.is_reported_as_listpack = !small.is_reported_as_skiplist();
             self.form = Form::Large(large);
         }
         let Form::Large(large) = &mut self.form else { unreachable!("it has just been made") };

@@ -1,11 +1,11 @@
 //! Large collections while a snapshot of them is taken: a walk in portions, and the elements that changes preserve
 //! before it.
 //!
-//! A collection is *tracked* from the moment when the snapshot first meets it, by its walk or because it is about to
-//! change, until its walk ends. Its contents at that moment are those at the cut. Meanwhile each function that changes
-//! elements first *preserves* those with the same position that the walk has not visited: they go to the
-//! [`ElementSink`], and the position is marked, so that the walk passes over it. What is at a marked position later
-//! is not of the cut.
+//! A collection is *tracked* from the moment when the snapshot's walk reaches it, or when it is about to change
+//! before that, until its walk ends. Its contents at that moment are those at the cut. Meanwhile each function
+//! that changes elements first *preserves* those with the same position that the walk has not visited: they go
+//! to the [`ElementSink`], and the position is marked, so that the walk passes over it. An element that is at a
+//! marked position later is not of the cut.
 //!
 //! | part of a collection | position | order of the walk |
 //! |---|---|---|
@@ -15,12 +15,12 @@
 //! | list (`list/tracked.rs`) | number of the node at the cut | as in the list |
 //! | stream (`stream/tracked.rs`) | first id of the node | ascending ids |
 //!
-//! The elements of lists and streams are written in order. So what changes preserve of them stays in the [`State`] until the
-//! walk arrives.
+//! The elements of lists and streams are written in order. So the elements of them that changes preserve stay
+//! in the [`State`] until the walk reaches them.
 //!
-//! A tracked collection that is dropped, wherever that happens, moves its contents into its [`Tracking`] instead of
-//! freeing them: the walk goes on there. So deletion, replacement and conversion need no further care. A collection
-//! that is moved to another key stays tracked; a copy is not.
+//! When a tracked collection is dropped, its contents move into its [`Tracking`] instead of being freed, and
+//! the walk continues there. So deletion, replacement and conversion need no further care. A collection that is
+//! moved to another key stays tracked; a copy is not.
 //!
 //! Invariants
 //! 1. Each element of the cut is passed to the sink exactly once.
@@ -66,7 +66,7 @@ pub enum Element<'a> {
     Member(&'a [u8]),
     /// A member of a sorted set, and its score.
     Scored(&'a [u8], f64),
-    /// A field of a hash, its value, and when it expires.
+    /// A field of a hash, its value, and its expiry as a Unix time in milliseconds.
     Field(Item<'a>, Item<'a>, Option<i64>),
     /// Elements of a list, in their order.
     Items(ListPart<'a>),
@@ -125,7 +125,7 @@ pub struct Tracking {
     state: Mutex<State>,
 }
 
-/// What changes and the walk share.
+/// The state that changes and the walk share.
 pub(crate) struct State {
     pub(crate) sink: Box<dyn ElementSink>,
     pub(crate) hasher: KeyHasher,
@@ -181,8 +181,8 @@ impl Tracking {
     /// Whether it tracks this collection. Called under its latch.
     #[must_use]
     pub fn is_of(&self, object: &Object) -> bool {
-        let is_it = |tracking: &Arc<Self>| std::ptr::eq(&raw const **tracking, self);
-        object.tracked().is_some_and(|(tracker, _)| tracker.lock().as_ref().is_some_and(is_it))
+        let is_this = |tracking: &Arc<Self>| std::ptr::eq(&raw const **tracking, self);
+        object.tracked().is_some_and(|(tracker, _)| tracker.lock().as_ref().is_some_and(is_this))
     }
 
     /// Walks a portion of the collection. Called under its latch, for reading. Returns whether it was the last one;
@@ -209,7 +209,8 @@ impl Tracking {
         Some(is_done)
     }
 
-    /// Number of elements that were passed to the sink, and that at the cut: equal after the end of the walk.
+    /// The number of elements that were passed to the sink, and the number at the cut: equal after the end of
+    /// the walk.
     #[must_use]
     pub fn lens(&self) -> (usize, usize) {
         (self.lock().sink.len(), self.cut_len)
@@ -220,7 +221,7 @@ impl Tracking {
         self.lock().sink.take()
     }
 
-    /// Ends it before the end of the walk.
+    /// Ends the tracking before the end of the walk.
     pub fn close(&self) {
         let mut state = self.lock();
         state.is_over = true;

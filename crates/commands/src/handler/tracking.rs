@@ -80,7 +80,7 @@ impl Ctx<'_> {
             // Expired keys are deleted first. Otherwise their later deletion would invalidate a key that the session
             // has just read as missing.
             self.data.expire_if_due(key);
-            self.data.remember_reader(key, self.session.id);
+            self.data.record_reader(key, self.session.id);
         }
     }
 }

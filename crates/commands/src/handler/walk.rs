@@ -9,7 +9,7 @@
 
 use base::DbIndex;
 use collections::ProbeResult;
-use keyspace::{Key, Latched, PrefetchedKeys, RequestedProbes};
+use keyspace::{Key, Latched, PrefetchedKeys, PrefetchedProbes};
 use wire::request::Args;
 
 use crate::context::{Ctx, PlannedKey};
@@ -46,7 +46,7 @@ struct Ahead {
     bucket_count: usize,
     entry_count: usize,
     /// Displaced keys, whose next bucket was prefetched.
-    displaced: Vec<(u64, RequestedProbes)>,
+    displaced: Vec<(u64, PrefetchedProbes)>,
 }
 
 impl<'a> Ctx<'a> {

@@ -1,6 +1,6 @@
 //! Shared by intersections, unions and differences: finding the sets, and storing a result.
 
-use collections::{AllocContext, Collection, DecimalBuffer, Item, MemberProbe, Set};
+use collections::{AllocContext, Collection, DecimalBuffer, Item, Set, SoughtMember};
 use keyspace::Key;
 
 use crate::context::{Ctx, EventClass};
@@ -31,7 +31,7 @@ pub(super) fn intersect<'s>(
             Item::Int(value) if only_ints => others.clone().all(|set| set.has_int(value)),
             item => {
                 let mut buffer = DecimalBuffer::new();
-                let mut wanted = MemberProbe::new(item, &mut buffer);
+                let mut wanted = SoughtMember::new(item, &mut buffer);
                 others.clone().all(|set| set.has(alloc, &mut wanted))
             }
         };

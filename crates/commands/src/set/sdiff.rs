@@ -1,6 +1,6 @@
 //! `SDIFF` and `SDIFFSTORE`
 
-use collections::{AllocContext, Collection, DecimalBuffer, Item, MemberProbe, Set};
+use collections::{AllocContext, Collection, DecimalBuffer, Item, Set, SoughtMember};
 use wire::request::Args;
 
 use super::combine::{find_sets, store};
@@ -108,7 +108,7 @@ fn subtract(alloc: AllocContext<'_>, sets: &[Option<&Set>], mut visit: impl FnMu
     others.sort_by_key(|set| std::cmp::Reverse(set.len()));
     let mut buffer = DecimalBuffer::new();
     for member in first.iter() {
-        let mut wanted = MemberProbe::new(member, &mut buffer);
+        let mut wanted = SoughtMember::new(member, &mut buffer);
         if !others.iter().any(|set| set.has(alloc, &mut wanted)) {
             visit(member);
         }

@@ -1,6 +1,6 @@
 //! `SUNION` and `SUNIONSTORE`
 
-use collections::{Collection, DecimalBuffer, MemberProbe, Set};
+use collections::{Collection, DecimalBuffer, Set, SoughtMember};
 use wire::request::Args;
 
 use super::combine::{find_sets, store};
@@ -74,7 +74,7 @@ fn sunion(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     let mut buffer = DecimalBuffer::new();
     for (index, set) in sets.iter().enumerate() {
         for member in set.iter() {
-            let mut wanted = MemberProbe::new(member, &mut buffer);
+            let mut wanted = SoughtMember::new(member, &mut buffer);
             if !sets[..index].iter().any(|earlier| earlier.has(alloc, &mut wanted)) {
                 out.item(member);
                 chunks.cut(&mut out);

@@ -25,7 +25,7 @@ pub struct Defragmentation {
     /// Entries moved.
     pub moved_count: usize,
     /// Entries visited.
-    pub seen_count: usize,
+    pub examined_count: usize,
     /// Whether the walk reached the end of the share.
     pub is_complete: bool,
 }
@@ -90,7 +90,7 @@ impl DefragmentationCycle {
         let table = guard.table_mut(place);
         let step = table.defragment(heap, self.position, STEP_BUCKET_COUNT);
         done.moved_count += step.moved_count;
-        done.seen_count += step.seen_count;
+        done.examined_count += step.examined_count;
         keyspace.publish(slot, place, guard.table_mut(place));
         match step.next {
             Some(next) => self.position = next,

@@ -9,7 +9,7 @@
 //! Invariants
 //! 1. A candidate is not evicted by its sampled state alone: under its slot's write latch it is read again,
 //!    and stays if it has no expiry any more (`volatile-*`) or was accessed since.
-//! 2. All scores in the pool have one meaning: a change of the policy empties it.
+//! 2. All scores in the pool are of one policy and kind of access clock: a change of either empties the pool.
 
 use std::iter::zip;
 use std::mem;
@@ -21,7 +21,7 @@ use collections::{Entry, OwnedEntry, Run, Table};
 use sync::Mode;
 
 use crate::latching::Latching;
-use crate::prefetching::prefetcher::RequestedBucket;
+use crate::prefetching::prefetcher::PrefetchedBucket;
 use crate::store::aging::Aging;
 use crate::store::events::EventClass;
 use crate::store::key::{Key, slot_of_hash};
@@ -56,7 +56,7 @@ pub struct EvictionPolicy {
 pub enum EvictionOrder {
     /// The least recently or least frequently used, by its [`Aging`].
     Aging,
-    /// Any.
+    /// In random order.
     Random,
     /// The candidate that expires first.
     Ttl,
@@ -66,7 +66,7 @@ pub enum EvictionOrder {
 struct Candidate {
     score: u64,
     db: DbIndex,
-    /// The part of its hash that its slot and table determine.
+    /// The bits of the key's hash that determine its slot and its position in the table.
     hash: u64,
 }
 
@@ -75,8 +75,8 @@ struct Candidate {
 pub struct Evictor {
     /// Ascending by score: the best victim last.
     pool: Vec<Candidate>,
-    /// The meaning of the scores.
-    meaning: Option<(EvictionPolicy, mem::Discriminant<Aging>)>,
+    /// The policy and the access clock by which the candidates were scored.
+    score_kind: Option<(EvictionPolicy, mem::Discriminant<Aging>)>,
     /// Databases with victims, each with the number of victims in it and in those before it.
     dbs: Vec<(DbIndex, u64)>,
     /// Groups until the victims are counted again.
@@ -104,7 +104,7 @@ enum Taken {
     Evicted(Evicted),
     /// It exists, but its score is lower than when it was sampled.
     Younger(u64),
-    /// It is missing or no victim any more, or its slot is held.
+    /// It no longer exists or may not be evicted any more, or its slot is held.
     Missed,
 }
 
@@ -121,9 +121,9 @@ impl Evictor {
         count_max: usize,
         mut each: impl FnMut(Evicted) -> ControlFlow<()>,
     ) -> usize {
-        let meaning = Some((policy, mem::discriminant(&latching.mode.aging)));
-        if self.meaning != meaning {
-            self.meaning = meaning;
+        let score_kind = Some((policy, mem::discriminant(&latching.mode.aging)));
+        if self.score_kind != score_kind {
+            self.score_kind = score_kind;
             self.pool.clear();
             self.groups_left = 0;
         }
@@ -215,8 +215,8 @@ impl Evictor {
             }
         }
         for (table, round) in zip(tables, &mut *rounds) {
-            let seen = table.map_or(0, |table| self.look_at(table, round, policy, latching.mode.aging));
-            round.run.len_max -= seen;
+            let len = table.map_or(0, |table| self.offer_run(table, round, policy, latching.mode.aging));
+            round.run.len_max -= len;
         }
         drop(guards);
         for round in rounds.iter_mut().filter(|round| round.run.len_max > 0) {
@@ -226,8 +226,8 @@ impl Evictor {
         }
     }
 
-    /// Continues a round whose slot had too few keys, in other slots: in a separate order, so that a key
-    /// behind empty slots is not more likely to be sampled. Returns whether a key was found.
+    /// Continues a round in other slots if its slot had too few keys. Their order is random, so that a key
+    /// behind empty slots is not sampled more often. Returns whether a key was found.
     fn sample_elsewhere(
         &mut self,
         latching: &Latching<'_>,
@@ -237,7 +237,7 @@ impl Evictor {
         let (keyspace, random) = (latching.keyspace(), latching.random());
         let slots = keyspace.slots();
         let stride = random.next_u64() as usize | 1;
-        let (mut tries_left, mut has_seen) = (SLOT_COUNT, false);
+        let (mut tries_left, mut has_found) = (SLOT_COUNT, false);
         while tries_left > 0 && round.run.len_max > 0 {
             tries_left -= 1;
             round.slot = round.slot.wrapping_add(stride) % SLOT_COUNT;
@@ -247,15 +247,16 @@ impl Evictor {
                 continue;
             }
             round.run.random = random.next_u64();
-            let seen = self.look_at(table, round, policy, latching.mode.aging);
-            round.run.len_max -= seen;
-            has_seen |= seen > 0;
+            let len = self.offer_run(table, round, policy, latching.mode.aging);
+            round.run.len_max -= len;
+            has_found |= len > 0;
         }
-        has_seen
+        has_found
     }
 
-    /// Offers a run of a table to the pool. Returns its length.
-    fn look_at(&mut self, table: &Table, round: &Round, policy: EvictionPolicy, aging: Aging) -> usize {
+    /// Adds the entries of a run of a table to the pool if they score high enough. Returns the length of the
+    /// run.
+    fn offer_run(&mut self, table: &Table, round: &Round, policy: EvictionPolicy, aging: Aging) -> usize {
         let slot_bits = (round.slot as u64) << (u64::BITS - SLOT_BITS);
         table.visit_run(round.run, |name, entry| {
             self.offer(Candidate {
@@ -314,7 +315,7 @@ impl Evictor {
 
 /// Prefetches the slots, buckets and entries of candidates, as far as hints lead to them.
 fn prefetch(latching: &Latching<'_>, candidates: &[Candidate]) {
-    let mut homes = [RequestedBucket::default(); EVICTION_GROUP_SIZE_MAX];
+    let mut homes = [PrefetchedBucket::default(); EVICTION_GROUP_SIZE_MAX];
     for candidate in candidates {
         latching.keyspace().hints(candidate.db).prefetch_slot(candidate.hash);
     }

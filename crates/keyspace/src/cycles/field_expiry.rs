@@ -103,7 +103,7 @@ impl FieldExpiryCycle {
         if !self.expire_fields(latching, key, expired) {
             // The key stays the next one, and the walk does not wait for it: it continues behind its
             // bucket.
-            return self.pass(latching);
+            return self.skip_bucket(latching);
         }
         true
     }
@@ -165,7 +165,7 @@ impl FieldExpiryCycle {
     }
 
     /// Continues behind a bucket. Returns whether the table has more entries.
-    fn pass(&mut self, latching: &Latching<'_>) -> bool {
+    fn skip_bucket(&mut self, latching: &Latching<'_>) -> bool {
         let keyspace = latching.keyspace();
         let Some(guard) = keyspace.slots().try_read_now(self.slot) else { return false };
         let table = guard.table(keyspace.place(self.db));

@@ -43,7 +43,8 @@ pub struct CutEntry<'a> {
 }
 
 impl Keyspace {
-    /// Latches every slot for reading. As commands do, releases the others a few times while one latch is taken.
+    /// Latches every slot for reading. As commands do, releases the held latches for the first
+    /// [`TRY_COUNT_MAX`](crate::TRY_COUNT_MAX) waits.
     pub fn latch_all_slots(&self, waiting: &Waiting<'_>) -> AllSlots<'_> {
         let mut guards: Vec<SlotGuard<'_>> = Vec::with_capacity(SLOT_COUNT);
         let mut tries = 0;
@@ -89,8 +90,9 @@ impl Keyspace {
         databases
     }
 
-    /// Walks a slot of a snapshot, from where the last call has stopped, until `enough` (called after each bucket) or
-    /// its end. Returns whether it is done. One thread at a time may walk a slot. `visit` runs under a read latch.
+    /// Walks a slot of a snapshot, from where the last call stopped, until `enough` (called after each bucket)
+    /// or its end. Returns whether it is done. One thread at a time may walk a slot. `visit` runs under a read
+    /// latch.
     pub fn snapshot_slot(
         &self,
         slot: Slot,
@@ -145,7 +147,8 @@ impl Keyspace {
             while let Some(from) = next {
                 next = table.snapshot_walk(from, |entry| {
                     if self.snapshot.is_on() && large(entry.value()).is_some() {
-                        // The table is dropped at the end: then the tracking has the contents.
+                        // The table is dropped at the end; the tracking takes over the contents of this
+                        // collection.
                         self.snapshot.track(db, slot, db, entry, alloc);
                     } else {
                         visit(CutEntry { db, entry, alloc });
@@ -211,8 +214,8 @@ impl Keyspace {
 }
 
 impl AllSlots<'_> {
-    /// Begins a snapshot of this instant, and runs `at_cut` with its databases, which it returns. There must be no
-    /// other one.
+    /// Begins a snapshot of this instant, and runs `at_cut` with its databases, which it returns. No other
+    /// snapshot may be running.
     pub fn begin_snapshot(&self, at_cut: impl FnOnce(&[CutDatabase])) -> Vec<CutDatabase> {
         debug_assert_eq!(self.guards.len(), SLOT_COUNT);
         self.keyspace.begin_snapshot(at_cut)

@@ -1,8 +1,8 @@
 //! Scanning and sampling a database: the slots that the command does not hold are latched one after the
 //! other, each for one step.
 //!
-//! The guard of a slot lives within the step: the caller sees entries only. A slot that stays latched ends
-//! the step early or is skipped, so that no handler waits.
+//! The guard of a slot is dropped at the end of the step: the caller receives entries only. A slot that stays
+//! latched ends the step early or is skipped, so that no handler waits.
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
@@ -10,8 +10,8 @@ use collections::{Entry, Table};
 
 use crate::latched::Latched;
 
-/// Random slots tried for an entry: if the database has entries for a hundredth of the slots, this mostly
-/// finds one.
+/// Random slots tried for an entry. If one slot in a hundred has entries, this finds one in more than nine of
+/// ten cases.
 const RANDOM_SLOT_TRIES: usize = 256;
 
 /// Bits of a position inside a slot.
@@ -105,8 +105,8 @@ impl<'a> DatabaseWalk<'a> {
         }
     }
 
-    /// Calls `see` with a random live entry; `None` if none is found.
-    pub fn with_random_entry<R>(&self, see: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+    /// Calls `visit` with a random live entry; `None` if none is found.
+    pub fn with_random_entry<R>(&self, visit: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
         let (data, db) = (self.data, self.db.0 as usize);
         let key_count = data.keyspace.counters.population(db).keys;
         if key_count == 0 {
@@ -144,7 +144,7 @@ impl<'a> DatabaseWalk<'a> {
             if let Some(entry) = table.sample(data.random().next_u64())
                 && !data.is_expired(entry)
             {
-                return Some(see(entry));
+                return Some(visit(entry));
             }
             passed_over = 0;
         }

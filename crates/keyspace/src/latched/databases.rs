@@ -71,7 +71,7 @@ impl Latched<'_> {
             let data = self.slot_data_mut(slot);
             // The caller invalidates the keys of all readers at once.
             if data.has_readers() {
-                data.readers_or_new().clear(&keyspace.remembered);
+                data.readers_or_new().clear(&keyspace.reader_totals);
             }
             let mut has_empty = data.has_further_tables();
             for place in cleared_places.clone().map(Place::numbered) {
@@ -94,8 +94,8 @@ impl Latched<'_> {
                 keyspace.snapshot.detach_tracked(slot, db, &mut taken, keyspace.heap(slot));
                 tables.extend(keyspace.snapshot.take_over(slot, db, taken));
             }
-            // Taken tables are empty already; a search for others in each slot takes as long as all the
-            // rest.
+            // The taken tables are already empty. Searching each slot for others would double the time of this
+            // function.
             if has_empty {
                 data.drop_empty_tables(|place, table| {
                     keyspace.publish(slot, place, table);
@@ -105,7 +105,7 @@ impl Latched<'_> {
         self.deferred.ready = ready;
         let mut key_count = 0;
         for db in dbs {
-            keyspace.snapshot.forget_database(DbIndex(db as u16));
+            keyspace.snapshot.remove_database(DbIndex(db as u16));
             let gone = keyspace.counters.population(db);
             key_count += gone.keys;
             self.counters.cleared(db, gone);
@@ -114,7 +114,7 @@ impl Latched<'_> {
         Cleared { tables, key_count, epoch: domain.end_epoch(), domain }
     }
 
-    /// Exchanges two databases: they change places, and no table moves. All slots must be held for writing.
+    /// Exchanges two databases by exchanging their places; no table moves. All slots must be held for writing.
     pub fn swap(&mut self, one: DbIndex, other: DbIndex) {
         let (one, other) = (one.0 as usize, other.0 as usize);
         if one == other {

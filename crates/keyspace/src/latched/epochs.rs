@@ -43,7 +43,7 @@ impl<'k> Epochs<'k> {
         Self { participant: None, pass: NO_PASS, last_pass: NO_PASS, retired_size: 0, retired: Vec::new() }
     }
 
-    /// Registers the thread. `false`: all places are taken.
+    /// Registers the thread. `false`: the number of participants is at its maximum.
     pub(crate) fn join(&mut self, keyspace: &'k Keyspace) -> bool {
         let number = PARTICIPANT_COUNT.fetch_add(1, Ordering::Relaxed);
         assert!(number < 1 << (u64::BITS - PASS_BITS), "threads start now and then only");
@@ -105,7 +105,7 @@ impl<'k> Epochs<'k> {
         self.retired_size = 0;
         if self.participant.is_some() {
             self.quiescent();
-            // Frees all of them: they are at most those that this thread has just retired.
+            // Frees all of them: about as many as this thread has just retired.
             loop {
                 keyspace.reclaim(&mut self.retired);
                 if self.retired.is_empty() {

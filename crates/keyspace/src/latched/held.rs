@@ -60,9 +60,9 @@ impl Places {
         self.few[slot.index() % Self::COUNT] = place as u8;
     }
 
-    /// The place of a slot's guard, if it is the probable one.
+    /// The place of a slot's guard, if it is at its probable place.
     #[inline(always)]
-    pub(crate) fn guess(&self, slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
+    pub(crate) fn probable(&self, slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
         let place = usize::from(self.few[slot.index() % Self::COUNT]);
         guards.get(place).filter(|(held, _)| *held == slot).map(|_| place)
     }
@@ -70,7 +70,7 @@ impl Places {
     /// The place of a slot's guard, if it is held.
     #[inline(always)]
     fn place_of(&self, slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
-        self.guess(slot, guards).or_else(|| self.search(slot, guards))
+        self.probable(slot, guards).or_else(|| self.search(slot, guards))
     }
 
     #[inline(never)]

@@ -13,9 +13,9 @@ use super::held::Held;
 pub(crate) struct LogAccess {
     /// `None`: the effects of this thread are dropped.
     pub(crate) writer: Option<LogWriter>,
-    /// The end of the newest record about data that the thread has changed or, if `notes_reads`, read since
-    /// this was last taken.
-    seen: Lsn,
+    /// The end of the newest record on which the replies since the last [`Latched::take_reply_lsn`] depend: a
+    /// record about data that the thread has changed or, if `notes_reads`, read.
+    reply_lsn: Lsn,
     /// Whether data that a command has only read counts, too.
     pub(crate) notes_reads: bool,
 }
@@ -27,7 +27,7 @@ impl Latched<'_> {
             return;
         }
         let Some(end) = self.effects.drain(self.log.writer.as_mut()) else { return };
-        self.log.seen = self.log.seen.max(end);
+        self.log.reply_lsn = self.log.reply_lsn.max(end);
         match &self.slots.held {
             Held::Write(slot, _) => self.keyspace.changes.note(*slot, end),
             Held::Several(guards) if guards.len() == SLOT_COUNT => self.keyspace.changes.note_all(end),
@@ -55,7 +55,7 @@ impl Latched<'_> {
     #[inline]
     fn note_logged(&mut self, slot: Slot, end: Option<Lsn>) {
         if let Some(end) = end {
-            self.log.seen = self.log.seen.max(end);
+            self.log.reply_lsn = self.log.reply_lsn.max(end);
             self.keyspace.changes.note(slot, end);
         }
     }
@@ -68,9 +68,9 @@ impl Latched<'_> {
 
     /// Records the changes that the command may have read, while the latches are still held.
     #[cold]
-    pub(crate) fn note_seen(&mut self) {
+    pub(crate) fn note_read_changes(&mut self) {
         let changes = &self.keyspace.changes;
-        let seen = match &self.slots.held {
+        let reply_lsn = match &self.slots.held {
             Held::Nothing => return,
             Held::Read(slot, _) | Held::Write(slot, _) => changes.of(*slot),
             Held::Several(guards) if guards.len() == SLOT_COUNT => changes.of_any(),
@@ -78,18 +78,18 @@ impl Latched<'_> {
                 guards.iter().map(|(slot, _)| changes.of(*slot)).max().unwrap_or_default()
             }
         };
-        self.log.seen = self.log.seen.max(seen);
+        self.log.reply_lsn = self.log.reply_lsn.max(reply_lsn);
     }
 
     /// The end of the newest recorded change on which replies depend.
     #[must_use]
-    pub fn seen(&self) -> Lsn {
-        self.log.seen
+    pub fn reply_lsn(&self) -> Lsn {
+        self.log.reply_lsn
     }
 
     /// The end of the newest record on which the replies since the last call depend.
     #[inline]
-    pub fn take_seen(&mut self) -> Lsn {
-        std::mem::take(&mut self.log.seen)
+    pub fn take_reply_lsn(&mut self) -> Lsn {
+        std::mem::take(&mut self.log.reply_lsn)
     }
 }

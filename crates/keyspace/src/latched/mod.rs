@@ -1,4 +1,5 @@
-//! The data of the latched slots, as a command's handler sees it: finding, changing and reporting keys.
+//! The data of the latched slots, as it is accessible to a command's handler: finding, changing and reporting
+//! keys.
 //!
 //! Never latches, parks or releases: that is done by [`Latching`](crate::Latching), which owns the
 //! data and passes it to a handler.
@@ -76,8 +77,8 @@ pub struct AccessMode {
     pub touch: bool,
     /// Whether expired keys are visible (for a client that imports keys).
     pub sees_expired: bool,
-    /// Whether keys whose slots are not held appear absent: for a waiter that is served with one of its keys.
-    /// The other keys have no data for it, otherwise their writer would have served it.
+    /// Whether keys whose slots are not held appear absent. Set while a waiter is served with one of its keys:
+    /// its other keys have no data for it, or their writer would have served it.
     pub hides_unheld: bool,
     /// Whether expired entries may be left as garbage (`lazyfree-lazy-expire`).
     pub lazy_expire: bool,
@@ -144,8 +145,8 @@ impl<'k> Latched<'k> {
         }
     }
 
-    /// Another holder of latches for the same thread: a script runs with it, so that its latches can be put aside with
-    /// it. It appends nothing to the write log by itself.
+    /// Another holder of latches for the same thread. A script runs with it, so that the script's latches are
+    /// kept while it is paused. It appends nothing to the write log.
     #[must_use]
     pub fn companion(&self, seed: u64) -> Self {
         Self::new(self.keyspace, self.thread, seed)

@@ -8,9 +8,9 @@ use crate::store::readers::ChangedKey;
 
 impl Latched<'_> {
     /// Records that a client has read a key, whose slot is held for writing.
-    pub fn remember_reader(&mut self, key: Key<'_>, client: u64) {
+    pub fn record_reader(&mut self, key: Key<'_>, client: u64) {
         let keyspace = self.keyspace;
-        self.slot_data_mut(key.slot).readers_or_new().insert(key.bytes, client, &keyspace.remembered);
+        self.slot_data_mut(key.slot).readers_or_new().insert(key.bytes, client, &keyspace.reader_totals);
     }
 
     /// Notifies the readers of a key that it is not valid any more.

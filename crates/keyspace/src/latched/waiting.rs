@@ -9,12 +9,12 @@ use crate::store::waiting::{Needs, OwnedKey, Waiter, note};
 
 impl Latched<'_> {
     /// Whether the slots of these keys are held for writing, so that a wait for them can begin.
-    pub fn may_enlist<'k>(&self, mut keys: impl Iterator<Item = Key<'k>>) -> bool {
+    pub fn may_begin_wait<'k>(&self, mut keys: impl Iterator<Item = Key<'k>>) -> bool {
         keys.all(|key| self.holds_for_writing(key.slot))
     }
 
     /// Begins a client's wait for keys, which are held for writing.
-    pub fn enlist<'k>(
+    pub fn begin_wait<'k>(
         &mut self,
         keys: impl Iterator<Item = Key<'k>>,
         needs: Needs,
@@ -26,7 +26,7 @@ impl Latched<'_> {
         let waiter = Waiter::new(client, address, needs, request);
         let mut owned: Vec<Arc<OwnedKey>> = Vec::with_capacity(keys.size_hint().0);
         for key in keys {
-            owned.extend(self.slot_data_mut(key.slot).waits_or_new().enlist(key, &waiter, counters));
+            owned.extend(self.slot_data_mut(key.slot).waits_or_new().add_waiter(key, &waiter, counters));
         }
         waiter.set_keys(owned.into());
         waiter
@@ -39,8 +39,8 @@ impl Latched<'_> {
         !self.deferred.ready.is_empty()
     }
 
-    /// Records a key that is held for writing as ready if it has waiters, though for its watches the value
-    /// has not changed.
+    /// Records a key that is held for writing as ready if it has waiters, without marking its watches as
+    /// changed.
     pub fn note_ready_if_waited(&mut self, key: Key<'_>) {
         let mut ready = std::mem::take(&mut self.deferred.ready);
         if let Some(waits) = self.slot_data_mut(key.slot).waits_mut() {
@@ -74,7 +74,7 @@ impl Latched<'_> {
 
     /// Removes a served waiter from the queues of its keys whose slots are held. Returns whether they are
     /// all of its queues.
-    pub fn dismiss(&mut self, waiter: &Arc<Waiter>) -> bool {
+    pub fn remove_served(&mut self, waiter: &Arc<Waiter>) -> bool {
         let counters = self.counters;
         let mut all = true;
         for key in waiter.keys() {

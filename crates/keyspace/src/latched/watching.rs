@@ -61,7 +61,7 @@ impl Latched<'_> {
             data.note_change(key, &self.keyspace.places, now, &mut self.deferred.ready);
         }
         if data.has_readers() {
-            let readers = data.readers_or_new().take(key.bytes, &self.keyspace.remembered);
+            let readers = data.readers_or_new().take(key.bytes, &self.keyspace.reader_totals);
             self.notify_readers(key.bytes, &readers);
         }
     }
@@ -77,7 +77,7 @@ impl Latched<'_> {
         let data = self.slot_data_mut(key.slot);
         data.note_change(key, &keyspace.places, now, &mut ready);
         if data.has_readers() {
-            let readers = data.readers_or_new().take(key.bytes, &keyspace.remembered);
+            let readers = data.readers_or_new().take(key.bytes, &keyspace.reader_totals);
             self.notify_readers(key.bytes, &readers);
         }
         self.deferred.ready = ready;

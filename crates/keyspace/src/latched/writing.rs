@@ -65,8 +65,8 @@ impl Latched<'_> {
         }
     }
 
-    /// Sets value and expiry of a key, which is added if it does not exist. Returns whether it existed. To
-    /// keep an expiry, the caller ensures first that the key is not expired.
+    /// Sets value and expiry of a key, which is added if it does not exist. Returns whether it existed. With
+    /// [`ExpiryChange::Keep`], the key must not be expired.
     pub fn set(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: ExpiryChange) -> WasThere {
         let (counters, aging) = (self.counters, self.mode.aging);
         let now = self.due();

@@ -16,8 +16,8 @@ use crate::store::keyspace::Slots;
 /// allocate nothing.
 const SPARE_GUARD_COUNT_MAX: usize = 512;
 
-/// The right to latch. The guards are in the [`Latched`] that each function takes: the same one for all
-/// functions of one `Latches`.
+/// The operations that change which latches are held. The guards are in the [`Latched`] that each function
+/// takes; one `Latches` is used with one `Latched` only.
 #[derive(Default)]
 pub struct Latches<'k> {
     /// Always empty: memory for the next `Held::Several`.
@@ -35,7 +35,7 @@ impl<'k> Latches<'k> {
             Mode::Write => slots.try_write(slot.index()).map(|guard| Held::Write(slot, guard)),
         };
         let Some(held) = held else { return Err(Busy(slot)) };
-        // The old value, `Nothing`, needs no drop; the compiler cannot see that.
+        // The old value, `Nothing`, needs no drop; the compiler cannot prove that.
         std::mem::forget(std::mem::replace(&mut data.slots.held, held));
         Ok(())
     }
@@ -90,7 +90,7 @@ impl<'k> Latches<'k> {
         guards.reserve(wanted.len());
         for slot in wanted {
             // A repeated slot that is not detected is held twice for reading; for writing, it is not free.
-            if data.slots.places.guess(slot, guards).is_some() {
+            if data.slots.places.probable(slot, guards).is_some() {
                 continue;
             }
             let Some(held) = try_now(slots, slot.index()) else {
@@ -140,7 +140,7 @@ impl<'k> Latches<'k> {
                     data.log_effects();
                 }
                 if data.notes_reads() {
-                    data.note_seen();
+                    data.note_read_changes();
                 }
                 // Dropped in place: moving it out first takes longer than the rest of this function.
                 data.slots.held = Held::Nothing;
@@ -152,7 +152,7 @@ impl<'k> Latches<'k> {
     fn release_several(&mut self, data: &mut Latched<'k>) {
         data.log_effects();
         if data.notes_reads() {
-            data.note_seen();
+            data.note_read_changes();
         }
         let Held::Several(mut guards) = std::mem::take(&mut data.slots.held) else { return };
         guards.clear();

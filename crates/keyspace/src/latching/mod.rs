@@ -37,23 +37,23 @@ pub struct Tries {
     /// Whether it waits for one latch, or has waited for it, with all others released.
     is_alone: bool,
     /// Whether its attempts are used up: from now on it keeps its latches while it waits.
-    keeps: bool,
+    keeps_latches: bool,
 }
 
 impl Tries {
-    /// Whether the command keeps its latches while it waits. Then [`TOKEN`] must be among its slots.
+    /// Whether the command keeps its latches while it waits. Then [`SCRIPT_TOKEN`] must be among its slots.
     #[must_use]
     #[inline]
-    pub fn keeps(&self) -> bool {
-        self.keeps
+    pub fn keeps_latches(&self) -> bool {
+        self.keeps_latches
     }
 }
 
-/// The slot whose latch is also the right to hold latches while waiting for others. It is the first in the order, so
-/// whoever waits for it holds nothing. A script that may meet undeclared keys holds it for writing; a command that keeps its
-/// latches while it waits has it among its slots. So of the latches that such a script waits for, none is kept by a
-/// waiting command (see `docs/design/scripts.md`).
-pub const TOKEN: Slot = Slot::new(0);
+/// The script token: the slot whose latch permits holding other latches while waiting for further ones. It is
+/// the first in the order, so a session that waits for it holds no latch. A script that may access undeclared
+/// keys holds it for writing; a command that keeps its latches while it waits has it among its slots. So of the
+/// latches that such a script waits for, none is kept by a waiting command (see `docs/design/scripts.md`).
+pub const SCRIPT_TOKEN: Slot = Slot::new(0);
 
 /// A slot whose latch is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl<'k> Latching<'k> {
         self.data.keyspace
     }
 
-    /// Borrows the data and, separately, the right to change its latches.
+    /// Borrows the data and, separately, the operations on its latches.
     #[inline(always)]
     pub fn split(&mut self) -> (&mut Latches<'k>, &mut Latched<'k>) {
         (&mut self.latches, &mut self.data)
@@ -123,8 +123,8 @@ impl<'k> Latching<'k> {
         self.latch_several((0..SLOT_COUNT as u16).map(Slot::new), mode)
     }
 
-    /// Stores the tables of the database with nearly all keys in the slots (`store/places.rs`), if they are not there
-    /// and all slots are free now. No latch may be held. The exchange takes about a millisecond, under all latches.
+    /// Makes the database with nearly all keys the inline one (`store/places.rs`), if it is not yet and all
+    /// slots are free now. No latch may be held. The exchange takes about a millisecond, under all latches.
     /// Returns whether it was made.
     pub fn settle_inline_database(&mut self) -> bool {
         let keyspace = self.keyspace();
@@ -175,12 +175,12 @@ impl<'k> Latching<'k> {
             Held::Several(guards) => !guards.is_empty(),
             Held::Read(..) | Held::Write(..) => true,
         };
-        if !has_others || tries.keeps {
+        if !has_others || tries.keeps_latches {
             return self.park(busy, mode, token);
         }
         if tries.count == TRY_COUNT_MAX {
-            // Begins again, with the token.
-            tries.keeps = true;
+            // Begins again, with the script token.
+            tries.keeps_latches = true;
             self.release();
             return true;
         }
@@ -289,7 +289,7 @@ impl<'k> Latching<'k> {
         self.data.log.writer.is_some()
     }
 
-    /// Sets whether [`Latched::take_seen`] includes the changes that commands have only read.
+    /// Sets whether [`Latched::take_reply_lsn`] includes the changes that commands have only read.
     pub fn note_reads(&mut self, is_wanted: bool) {
         self.data.log.notes_reads = is_wanted;
     }
@@ -302,8 +302,8 @@ impl<'k> Latching<'k> {
         }
     }
 
-    /// Registers this thread in the keyspace's epochs, so that it may prefetch. `false`: all places are
-    /// taken.
+    /// Registers this thread in the keyspace's epochs, so that it may prefetch. `false`: the number of
+    /// participants is at its maximum.
     pub fn join_epochs(&mut self) -> bool {
         self.data.epochs.join(self.data.keyspace)
     }

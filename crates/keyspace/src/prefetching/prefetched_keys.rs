@@ -12,7 +12,7 @@ use collections::{Guess, HomeBucket, ProbeResult};
 
 use crate::latched::Latched;
 use crate::latched::epochs::NO_PASS;
-use crate::prefetching::prefetcher::{Prefetcher, RequestedProbes};
+use crate::prefetching::prefetcher::{PrefetchedProbes, Prefetcher};
 
 /// Keys that are prefetched together.
 pub const GROUP_SIZE: u64 = 4;
@@ -50,7 +50,8 @@ impl<const N: usize> Default for PrefetchedKeys<N> {
 }
 
 impl<const N: usize> PrefetchedKeys<N> {
-    /// The content of a number's place: the number's key, unless it was skipped or has been replaced since.
+    /// The key at the place of this number: the key with this number, unless it was skipped or has been
+    /// replaced since.
     #[inline(always)]
     #[must_use]
     pub fn at(&self, number: u64) -> &PrefetchedKey {
@@ -97,7 +98,7 @@ impl<const N: usize> PrefetchedKeys<N> {
         &mut self,
         data: &Latched<'_>,
         numbers: Range<u64>,
-        mut displaced: impl FnMut(u64, RequestedProbes),
+        mut displaced: impl FnMut(u64, PrefetchedProbes),
     ) {
         if self.pass != data.pass() {
             return;

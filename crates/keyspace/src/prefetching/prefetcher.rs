@@ -3,7 +3,7 @@
 //! Invariant: prefetched memory is read in the pass in which it was prefetched, and in no later pass.
 
 use base::DbIndex;
-use collections::{HomeBucket, ProbeResult, ProbeSequence};
+use collections::{HomeBucket, ProbePrefetch, ProbeResult};
 
 use crate::latched::Latched;
 use crate::latched::epochs::NO_PASS;
@@ -20,15 +20,15 @@ pub struct Prefetcher<'v> {
 
 /// A bucket that was prefetched.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RequestedBucket {
+pub struct PrefetchedBucket {
     home: HomeBucket,
     pass: u64,
 }
 
 /// The probe sequence of a displaced key, from a bucket that was prefetched.
 #[derive(Clone, Copy, Debug)]
-pub struct RequestedProbes {
-    probes: ProbeSequence,
+pub struct PrefetchedProbes {
+    probes: ProbePrefetch,
     pass: u64,
 }
 
@@ -44,7 +44,7 @@ impl Latched<'_> {
 }
 
 impl Prefetcher<'_> {
-    /// The pass to which it belongs.
+    /// The pass in which memory prefetched with it may be read.
     #[inline(always)]
     pub(crate) fn pass(&self) -> u64 {
         self.pass
@@ -56,41 +56,41 @@ impl Prefetcher<'_> {
         self.db
     }
 
-    /// The home bucket of a key, to be read in this pass. In a database other than 0, the table is
+    /// The home bucket of a key, to be read in this pass. In a database other than the inline one, the table is
     /// prefetched as well.
     #[inline(always)]
     pub(crate) fn home(&self, hash: u64) -> HomeBucket {
         self.hints.prefetch_home(hash)
     }
 
-    /// Second pass: prefetches the key's home bucket, which the third pass reads to prefetch the entry.
-    /// Valid until the thread is next quiescent.
+    /// The bucket stage: prefetches the key's home bucket, which the entry stage reads. Valid until the thread
+    /// is next quiescent.
     #[inline(always)]
     #[must_use]
-    pub fn prefetch_home(&self, hash: u64) -> RequestedBucket {
-        RequestedBucket { home: self.home(hash), pass: self.pass }
+    pub fn prefetch_home(&self, hash: u64) -> PrefetchedBucket {
+        PrefetchedBucket { home: self.home(hash), pass: self.pass }
     }
 
-    /// Third pass: prefetches the entry of this hash, for which the bucket was prefetched. A bucket that is
-    /// not valid any more yields nothing.
+    /// The entry stage: prefetches the entry of this hash, for which the bucket was prefetched. A bucket that
+    /// is not valid any more yields nothing.
     #[inline(always)]
     #[must_use]
-    pub fn prefetch_entry(&self, requested: RequestedBucket, hash: u64) -> ProbeResult {
+    pub fn prefetch_entry(&self, requested: PrefetchedBucket, hash: u64) -> ProbeResult {
         if requested.pass == self.pass { requested.home.prefetch_entry(hash) } else { ProbeResult::Missing }
     }
 
-    /// For a displaced key: prefetches the next bucket. Each further pass follows the probe sequence, which
-    /// is valid for as long.
+    /// For a displaced key: prefetches the next bucket. Each further stage follows the probe sequence. Valid
+    /// until the thread is next quiescent.
     #[must_use]
-    pub fn probes_beyond_home(&self, hash: u64) -> Option<RequestedProbes> {
+    pub fn probes_beyond_home(&self, hash: u64) -> Option<PrefetchedProbes> {
         let probes = self.hints.of(hash)?.probes_beyond_home(hash)?;
-        Some(RequestedProbes { probes, pass: self.pass })
+        Some(PrefetchedProbes { probes, pass: self.pass })
     }
 
     /// Prefetches the entry in the bucket that was prefetched last, or the next bucket if the entry is not
     /// in it.
     #[must_use]
-    pub fn follow(&self, requested: &mut RequestedProbes) -> ProbeResult {
+    pub fn follow(&self, requested: &mut PrefetchedProbes) -> ProbeResult {
         if requested.pass == self.pass { requested.probes.follow() } else { ProbeResult::Missing }
     }
 }
@@ -114,14 +114,14 @@ mod tests {
     }
 
     /// For how many of the keys the hints of a database lead to an entry.
-    fn seen_count(latching: &Latched<'_>, db: DbIndex) -> usize {
+    fn found_count(latching: &Latched<'_>, db: DbIndex) -> usize {
         let prefetcher = latching.prefetcher(db);
-        let sees = |name: &String| {
+        let is_found = |name: &String| {
             let hash = latching.keyspace.hasher().hash(name.as_bytes());
             let home = prefetcher.prefetch_home(hash);
             matches!(prefetcher.prefetch_entry(home, hash), ProbeResult::Found(_))
         };
-        names().iter().filter(|name| sees(name)).count()
+        names().iter().filter(|name| is_found(name)).count()
     }
 
     fn filled(dbs: &[DbIndex]) -> Latching<'static> {
@@ -132,7 +132,7 @@ mod tests {
             latching.set(key, NewValue::Bytes(b"value"), ExpiryChange::Clear);
             latching.release();
         }
-        assert_eq!(seen_count(&latching, dbs[0]), 0, "it takes no part yet");
+        assert_eq!(found_count(&latching, dbs[0]), 0, "it takes no part yet");
         assert!(latching.join_epochs());
         latching
     }
@@ -146,7 +146,7 @@ mod tests {
             matches!(prefetcher.prefetch_entry(prefetcher.prefetch_home(*hash), *hash), ProbeResult::Found(_))
         };
         let hash = names().iter().map(hash_of).find(at_home).expect("most keys are in their home buckets");
-        let (requested, none) = (prefetcher.prefetch_home(hash), RequestedBucket::default());
+        let (requested, none) = (prefetcher.prefetch_home(hash), PrefetchedBucket::default());
         assert_eq!(prefetcher.prefetch_entry(none, hash), ProbeResult::Missing);
         latching.quiescent();
         assert_eq!(latching.prefetcher(DbIndex(0)).prefetch_entry(requested, hash), ProbeResult::Missing);
@@ -176,27 +176,27 @@ mod tests {
     fn only_large_databases_have_hints() {
         let latching = filled(&[DbIndex(3), DbIndex(1)]);
         for db in [1, 3].map(DbIndex) {
-            let seen = seen_count(&latching, db);
-            assert!((KEY_COUNT / 2..=KEY_COUNT).contains(&seen), "{seen}");
+            let found = found_count(&latching, db);
+            assert!((KEY_COUNT / 2..=KEY_COUNT).contains(&found), "{found}");
         }
-        assert_eq!(seen_count(&latching, DbIndex(2)), 0);
+        assert_eq!(found_count(&latching, DbIndex(2)), 0);
     }
 
     #[test]
     fn hints_follow_whole_databases() {
         let [zero, one, three] = [0, 1, 3].map(DbIndex);
         let mut latching = filled(&[one]);
-        let seen = seen_count(&latching, one);
+        let found = found_count(&latching, one);
         latching.latch_all(Mode::Write).expect("no other session holds a latch");
         latching.swap(one, three);
-        assert_eq!(seen_count(&latching, one), 0);
-        assert!(seen_count(&latching, three) >= seen);
+        assert_eq!(found_count(&latching, one), 0);
+        assert!(found_count(&latching, three) >= found);
         latching.swap(three, zero);
-        assert_eq!((seen_count(&latching, three), seen_count(&latching, one)), (0, 0));
-        assert!(seen_count(&latching, zero) >= seen);
+        assert_eq!((found_count(&latching, three), found_count(&latching, one)), (0, 0));
+        assert!(found_count(&latching, zero) >= found);
         latching.swap(zero, three);
         latching.clear(Some(three)).free();
-        assert_eq!(seen_count(&latching, three), 0);
+        assert_eq!(found_count(&latching, three), 0);
         latching.release();
     }
 
@@ -204,45 +204,45 @@ mod tests {
     fn the_database_with_nearly_all_keys_is_stored_in_the_slots() {
         let [zero, one, three] = [0, 1, 3].map(DbIndex);
         let mut latching = filled(&[three]);
-        let seen = seen_count(&latching, three);
+        let found = found_count(&latching, three);
         assert!(latching.settle_inline_database() && !latching.settle_inline_database());
-        assert!(seen_count(&latching, three) >= seen);
-        assert_eq!(seen_count(&latching, zero), 0);
+        assert!(found_count(&latching, three) >= found);
+        assert_eq!(found_count(&latching, zero), 0);
         // Its slots have no further tables any more.
         let has_further = |slot| {
             let slot = latching.keyspace().slots().try_read(slot);
             slot.is_none_or(|slot| slot.has_further_tables())
         };
         assert!(!(0..SLOT_COUNT).any(has_further));
-        let under_all = |latching: &mut Latching<'static>, act: &dyn Fn(&mut Latched<'static>)| {
+        let with_all_latches = |latching: &mut Latching<'static>, act: &dyn Fn(&mut Latched<'static>)| {
             latching.latch_all(Mode::Write).expect("no other session holds a latch");
             act(latching);
             latching.release();
         };
-        under_all(&mut latching, &|data| data.swap(three, one));
+        with_all_latches(&mut latching, &|data| data.swap(three, one));
         assert!(!latching.settle_inline_database(), "the tables are where they were");
-        assert_eq!((seen_count(&latching, three), seen_count(&latching, zero)), (0, 0));
-        assert!(seen_count(&latching, one) >= seen);
-        under_all(&mut latching, &|data| data.make_inline(three));
-        assert!(seen_count(&latching, one) >= seen);
+        assert_eq!((found_count(&latching, three), found_count(&latching, zero)), (0, 0));
+        assert!(found_count(&latching, one) >= found);
+        with_all_latches(&mut latching, &|data| data.make_inline(three));
+        assert!(found_count(&latching, one) >= found);
         let busy = latching.keyspace().slots().try_read(77);
         assert!(!latching.settle_inline_database() && latching.holds_nothing(), "it waits for no slot");
         drop(busy);
         assert!(latching.settle_inline_database());
-        assert!(seen_count(&latching, one) >= seen);
+        assert!(found_count(&latching, one) >= found);
     }
 
     #[test]
     fn hints_do_not_lead_to_removed_keys() {
         let three = DbIndex(3);
         let mut latching = filled(&[three]);
-        assert!(seen_count(&latching, three) > 0);
+        assert!(found_count(&latching, three) > 0);
         for name in names() {
             let key = Key::new(latching.keyspace.hasher(), name.as_bytes(), three);
             latching.latch(key.slot, Mode::Write).expect("no other session holds a latch");
             drop(latching.remove(key));
             latching.release();
         }
-        assert_eq!(seen_count(&latching, three), 0);
+        assert_eq!(found_count(&latching, three), 0);
     }
 }

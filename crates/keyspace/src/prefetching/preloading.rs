@@ -1,10 +1,10 @@
 //! Prefetching the memory of collections before the commands that use it run.
 //!
 //! Prefetches without a latch end at the entry: the memory behind it is freed and reused, so it may be read
-//! under the latch only. The commands of a batch would reach it one after the other, with a cache miss for
-//! each step (the object, the head of its block, the index there). So several keys at a time are visited
-//! beforehand, in passes, with read latches of slots that are free now, which are released before the first
-//! of the commands runs.
+//! under the latch only. The commands of a batch would reach it one after the other, with a cache miss for each
+//! step (the object, the head of its block, the index there). So several keys at a time are visited beforehand,
+//! one stage after the other for all of them, with read latches of slots that are free now, which are released
+//! before the first of the commands runs.
 
 use std::iter::zip;
 

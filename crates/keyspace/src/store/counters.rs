@@ -49,7 +49,7 @@ struct PerDb {
 pub struct AllCounters {
     threads: Box<[OnceLock<Padded<Counters>>]>,
     /// One more than the highest number of a thread with counters: the end of the range that sums read.
-    seen: AtomicUsize,
+    end: AtomicUsize,
     db_count: usize,
 }
 
@@ -118,7 +118,7 @@ impl AllCounters {
     pub(crate) fn new(db_count: usize) -> Self {
         Self {
             threads: (0..WRITER_COUNT_MAX).map(|_| OnceLock::new()).collect(),
-            seen: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
             db_count,
         }
     }
@@ -127,7 +127,7 @@ impl AllCounters {
     #[must_use]
     pub fn thread(&self, index: usize) -> &Counters {
         let make = || {
-            self.seen.fetch_max(index + 1, Ordering::Release);
+            self.end.fetch_max(index + 1, Ordering::Release);
             Padded(Counters::new(self.db_count))
         };
         self.threads[index].get_or_init(make)
@@ -135,8 +135,8 @@ impl AllCounters {
 
     /// The counters of all threads that have counters.
     fn all(&self) -> impl Iterator<Item = &Counters> {
-        let seen = &self.threads[..self.seen.load(Ordering::Acquire)];
-        seen.iter().filter_map(|thread| thread.get().map(|counters| &**counters))
+        let created = &self.threads[..self.end.load(Ordering::Acquire)];
+        created.iter().filter_map(|thread| thread.get().map(|counters| &**counters))
     }
 
     /// Entries of one database.

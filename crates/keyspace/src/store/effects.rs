@@ -56,7 +56,7 @@ pub struct EffectSink {
     unit_len: usize,
     /// Whether the current unit is a transaction, in which commands are not units of their own.
     is_transaction: bool,
-    /// Whether effects are dropped: a script has asked for that.
+    /// Whether effects are dropped (`redis.set_repl` in a script).
     pub is_muted: bool,
     /// The request that selects the first database of the last effects that were appended.
     select: Select,

@@ -106,7 +106,8 @@ impl Keyspace {
         }
     }
 
-    /// Before the tables of two places are swapped: if one of them has hints, the other one gets them, too.
+    /// Called before the tables of two places are swapped: if one of the places has hints, creates those of the
+    /// other.
     pub(crate) fn pair_hints(&self, places: [Place; 2]) {
         let places = places.map(|place| place.number().checked_sub(1));
         let hints = || places.iter().flatten().map(|place| &self.further_hints.by_place[*place]);
@@ -149,7 +150,7 @@ pub(crate) fn new_hint() -> Hint {
 }
 
 impl Hints<'_> {
-    /// First pass of a batch: prefetches the cache line of the key's slot, and that of its hint.
+    /// The slot stage: prefetches the cache line of the key's slot, and that of its hint.
     #[inline(always)]
     pub fn prefetch_slot(&self, hash: u64) {
         let slot = slot_of_hash(hash).index();

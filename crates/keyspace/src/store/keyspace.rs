@@ -24,7 +24,7 @@ use crate::store::counters::AllCounters;
 use crate::store::events::Observer;
 use crate::store::hints::{FurtherHints, new_hint};
 use crate::store::places::{Place, Places};
-use crate::store::readers::Remembered;
+use crate::store::readers::ReaderTotals;
 use crate::store::slot_data::SlotData;
 use crate::store::snapshot::SnapshotState;
 
@@ -55,11 +55,11 @@ pub struct Keyspace {
     /// Table segments that prefetches may still read.
     pub(crate) segments: Arc<Domain<Retired>>,
     /// Bytes of the segments in `segments`.
-    waiting_bytes: AtomicUsize,
+    retired_bytes: AtomicUsize,
     /// The counters of each thread.
     pub counters: AllCounters,
-    /// The numbers of keys and readers recorded in all slots.
-    pub remembered: Remembered,
+    /// The numbers of keys and readers recorded for client-side caching in all slots.
+    pub reader_totals: ReaderTotals,
     /// The write log. It is off until it has a reader.
     pub log: Arc<WriteLog>,
     /// For each slot, the end of the last record about its keys.
@@ -93,9 +93,9 @@ impl Keyspace {
             places: Places::new(db_count),
             further_hints: FurtherHints::new(db_count),
             segments: Arc::default(),
-            waiting_bytes: AtomicUsize::new(0),
+            retired_bytes: AtomicUsize::new(0),
             counters: AllCounters::new(db_count),
-            remembered: Remembered::default(),
+            reader_totals: ReaderTotals::default(),
             log: Arc::new(WriteLog::new(Lsn(0), LOG_CAPACITY, THREAD_COUNT_MAX, |_| {})),
             changes: LastChanges::new(),
             snapshot: SnapshotState::new(db_count),
@@ -202,9 +202,9 @@ impl Keyspace {
 
     /// Bytes of retired segments, which are freed once every thread has passed a quiescent state.
     #[must_use]
-    pub fn waiting_bytes(&self) -> usize {
+    pub fn retired_bytes(&self) -> usize {
         let retired: u64 = self.heaps.iter().map(Heap::retired_bytes).sum();
-        self.waiting_bytes.load(Ordering::Relaxed) + retired as usize
+        self.retired_bytes.load(Ordering::Relaxed) + retired as usize
     }
 
     /// Passes retired segments to the epoch domain, and frees those that no thread can still read. Each
@@ -214,13 +214,13 @@ impl Keyspace {
         for heap in &self.heaps {
             let retired = heap.take_retired();
             if !retired.is_empty() {
-                self.waiting_bytes.fetch_add(retired.iter().map(Retired::size).sum(), Ordering::Relaxed);
+                self.retired_bytes.fetch_add(retired.iter().map(Retired::size).sum(), Ordering::Relaxed);
                 self.segments.retire_all(retired);
             }
         }
         self.segments.collect(scratch);
         let kept = scratch.len().saturating_sub(FREED_COUNT_MAX);
         let freed: usize = scratch.drain(kept..).map(|segment| segment.size()).sum();
-        self.waiting_bytes.fetch_sub(freed, Ordering::Relaxed);
+        self.retired_bytes.fetch_sub(freed, Ordering::Relaxed);
     }
 }

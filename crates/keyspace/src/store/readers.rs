@@ -8,7 +8,7 @@
 //! longer exists is detected when it is notified. Clients that track every change are served from
 //! [`Events::changed_keys`](crate::Events::changed_keys).
 //!
-//! Invariant: the numbers in [`Remembered`] are those of the keys and clients in all lists.
+//! Invariant: the numbers in [`ReaderTotals`] are those of the keys and clients in all lists.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(crate) struct Readers {
 
 /// The numbers of keys and readers recorded in all slots.
 #[derive(Default)]
-pub struct Remembered {
+pub struct ReaderTotals {
     keys: AtomicUsize,
     readers: AtomicUsize,
 }
@@ -36,7 +36,7 @@ pub struct ChangedKey {
     pub by: u64,
 }
 
-impl Remembered {
+impl ReaderTotals {
     /// Number of keys.
     #[must_use]
     pub fn key_count(&self) -> usize {
@@ -60,20 +60,20 @@ impl Readers {
         self.keys.is_empty()
     }
 
-    pub(crate) fn insert(&mut self, key: &[u8], client: u64, remembered: &Remembered) {
+    pub(crate) fn insert(&mut self, key: &[u8], client: u64, reader_totals: &ReaderTotals) {
         if !self.keys.contains_key(key) {
             self.keys.insert(key.into(), BTreeSet::new());
-            remembered.keys.fetch_add(1, Ordering::Relaxed);
+            reader_totals.keys.fetch_add(1, Ordering::Relaxed);
         }
         if self.keys.get_mut(key).is_some_and(|clients| clients.insert(client)) {
-            remembered.readers.fetch_add(1, Ordering::Relaxed);
+            reader_totals.readers.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Removes and returns the readers of a key.
-    pub(crate) fn take(&mut self, key: &[u8], remembered: &Remembered) -> BTreeSet<u64> {
+    pub(crate) fn take(&mut self, key: &[u8], reader_totals: &ReaderTotals) -> BTreeSet<u64> {
         let Some(clients) = self.keys.remove(key) else { return BTreeSet::new() };
-        remembered.subtract(1, clients.len());
+        reader_totals.subtract(1, clients.len());
         if self.keys.is_empty() {
             *self = Self::default();
         }
@@ -86,8 +86,8 @@ impl Readers {
     }
 
     /// Removes all readers without notifying them.
-    pub(crate) fn clear(&mut self, remembered: &Remembered) {
-        remembered.subtract(self.keys.len(), self.keys.values().map(BTreeSet::len).sum());
+    pub(crate) fn clear(&mut self, reader_totals: &ReaderTotals) {
+        reader_totals.subtract(self.keys.len(), self.keys.values().map(BTreeSet::len).sum());
         *self = Self::default();
     }
 }
@@ -98,16 +98,16 @@ mod tests {
 
     #[test]
     fn reader_counts_are_exact() {
-        let (mut readers, remembered) = (Readers::default(), Remembered::default());
+        let (mut readers, reader_totals) = (Readers::default(), ReaderTotals::default());
         for (key, client) in [(b"a", 1), (b"a", 2), (b"a", 1), (b"b", 1)] {
-            readers.insert(key, client, &remembered);
+            readers.insert(key, client, &reader_totals);
         }
-        assert_eq!((remembered.key_count(), remembered.reader_count()), (2, 3));
-        assert_eq!(readers.take(b"a", &remembered), BTreeSet::from([1, 2]));
-        assert!(readers.take(b"a", &remembered).is_empty());
-        assert_eq!((remembered.key_count(), remembered.reader_count()), (1, 1));
-        readers.clear(&remembered);
-        assert_eq!((remembered.key_count(), remembered.reader_count()), (0, 0));
+        assert_eq!((reader_totals.key_count(), reader_totals.reader_count()), (2, 3));
+        assert_eq!(readers.take(b"a", &reader_totals), BTreeSet::from([1, 2]));
+        assert!(readers.take(b"a", &reader_totals).is_empty());
+        assert_eq!((reader_totals.key_count(), reader_totals.reader_count()), (1, 1));
+        readers.clear(&reader_totals);
+        assert_eq!((reader_totals.key_count(), reader_totals.reader_count()), (0, 0));
         assert!(readers.is_empty());
     }
 }

@@ -265,7 +265,7 @@ mod tests {
     use collections::Heap;
 
     use super::*;
-    use crate::store::readers::Remembered;
+    use crate::store::readers::ReaderTotals;
 
     #[test]
     fn a_slot_has_tables_in_those_places_only_that_were_written() {
@@ -295,16 +295,16 @@ mod tests {
 
     #[test]
     fn a_slot_is_observed_while_its_lists_are_nonempty() {
-        let remembered = Remembered::default();
+        let reader_totals = ReaderTotals::default();
         let mut data = SlotData::new();
         data.table_mut(Place::numbered(3));
         assert!(!data.is_observed());
         for _ in 0..2 {
             data.watches_or_new();
             assert!(!data.is_observed());
-            data.readers_or_new().insert(b"key", 7, &remembered);
+            data.readers_or_new().insert(b"key", 7, &reader_totals);
             assert!(data.is_observed());
-            data.readers_or_new().take(b"key", &remembered);
+            data.readers_or_new().take(b"key", &reader_totals);
             data.note_removal();
             assert!(!data.is_observed());
         }

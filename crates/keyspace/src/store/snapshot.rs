@@ -26,8 +26,8 @@ use crate::store::tracked::{KeyPlace, TrackedCollections, large};
 
 /// Receives the state at the cut of entries that are about to change.
 pub trait SnapshotSink: Send + Sync {
-    /// Keeps an entry, which was in database `db` at the cut. Called under the entry's write latch by the thread of this
-    /// number: it must not block for long.
+    /// Stores the state of an entry, which was in database `db` at the cut. Called under the entry's write
+    /// latch by the thread of this number: it must not block for long.
     fn preserve(&self, thread: usize, db: DbIndex, entry: Entry<'_>, alloc: AllocContext<'_>);
 
     /// Begins a collection that is written in portions: [`Object::is_large`](collections::Object::is_large). Called under
@@ -257,7 +257,7 @@ impl SnapshotState {
     }
 
     /// Called after all tables of a database were taken, under all latches.
-    pub(crate) fn forget_database(&self, db: DbIndex) {
+    pub(crate) fn remove_database(&self, db: DbIndex) {
         if let Some(cut_db) = self.cut_db(db) {
             self.current_dbs[usize::from(cut_db.0)].store(NOT_PART, Ordering::Relaxed);
             self.cut_dbs[usize::from(db.0)].store(NOT_PART, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //!
 //! | state of a collection | by |
 //! |---|---|
-//! | tracked, queued | [`TrackedCollections::add`]: the walk has met it, or it is about to change |
+//! | tracked, queued | [`TrackedCollections::add`]: the walk has reached it, or it is about to change |
 //! | tracked, walked | [`TrackedCollections::next`]: one walker writes it in portions |
 //! | gone | [`TrackedCollections::remove`]: it is written, or the snapshot was cancelled |
 //!
@@ -79,7 +79,7 @@ impl TrackedCollections {
         self.count.store(lists.all.len(), Ordering::Relaxed);
     }
 
-    /// The next collection that no walker walks yet.
+    /// The next collection that no walker has begun to walk.
     pub(crate) fn next(&self) -> Option<Arc<TrackedCollection>> {
         if self.is_empty() {
             return None;
@@ -93,7 +93,7 @@ impl TrackedCollections {
         self.count.store(lists.all.len(), Ordering::Relaxed);
     }
 
-    /// Forgets all that no walker walks.
+    /// Removes all collections that no walker is walking.
     pub(crate) fn close(&self) {
         let mut lists = self.lock();
         for one in std::mem::take(&mut lists.queued) {

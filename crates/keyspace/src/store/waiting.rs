@@ -1,11 +1,13 @@
 //! Blocked clients: which client waits for which key, in order of arrival, recorded in the key's slot.
 //!
-//! Owns a queue for each key with blocked clients, guarded by the slot's latch like the data. A [`Waiter`]
-//! is in the queue of each of its keys, shared with its connection; its [`Wait`] decides which event ends
-//! it. A writer that changes a key calls [`Latched::note_change`](crate::Latched::note_change), which records the key as *ready* if it has
-//! a queue. Before the latches are released, the server takes the ready keys ([`Latched::take_ready`](crate::Latched::take_ready)) and
-//! serves the waiters ([`Latched::next_waiter`](crate::Latched::next_waiter), [`Latched::dismiss`](crate::Latched::dismiss)). A key that became ready where no waiter
-//! was served (for example by expiry) stays recorded until it is taken.
+//! Owns a queue for each key with blocked clients, guarded by the slot's latch like the data. A [`Waiter`] is
+//! in the queue of each of its keys, shared with its connection; its [`Wait`] decides which event ends it. A
+//! writer that changes a key calls [`Latched::note_change`](crate::Latched::note_change), which records the key
+//! as *ready* if it has a queue. Before the latches are released, the server takes the ready keys
+//! ([`Latched::take_ready`](crate::Latched::take_ready)) and serves the waiters
+//! ([`Latched::next_waiter`](crate::Latched::next_waiter),
+//! [`Latched::remove_served`](crate::Latched::remove_served)). A key that became ready where no waiter was
+//! served (for example by expiry) stays recorded until it is taken.
 //!
 //! Invariants:
 //! 1. A waiter whose wait has not ended is in the queue of each of its keys, behind all earlier waiters.
@@ -30,8 +32,7 @@ use crate::store::slot_data::SlotData;
 /// Queues shorter than this are not swept.
 const SWEEP_LEN_MIN: usize = 8;
 
-/// A new key is compared with so many of the last recorded keys. A key recorded twice costs one extra
-/// lookup.
+/// A new key is compared with this many of the last recorded keys. A key recorded twice costs one extra lookup.
 const NOTED_LATELY_COUNT: usize = 8;
 
 /// A key that outlives its request.
@@ -75,12 +76,12 @@ pub struct Waiter {
     /// The owner's data for serving it; opaque to the keyspace.
     pub request: Box<dyn Any + Send + Sync>,
     needs: Needs,
-    /// The waiter's address for its thread; opaque to this crate.
+    /// The token of the waiter's connection; opaque to this crate.
     address: AtomicU64,
     /// Distinct keys. Set before the latches under which it is added to the queues are released.
     keys: OnceLock<Box<[Arc<OwnedKey>]>>,
-    /// Whether one of its keys has held a value that it can't be served with.
-    has_met_other: AtomicBool,
+    /// Whether one of its keys has held a value of another type during the wait.
+    had_other_type: AtomicBool,
 }
 
 /// The value that a waiter requires to be served.
@@ -112,7 +113,7 @@ impl Waiter {
             needs,
             address: AtomicU64::new(address),
             keys: OnceLock::new(),
-            has_met_other: AtomicBool::new(false),
+            had_other_type: AtomicBool::new(false),
         })
     }
 
@@ -148,8 +149,8 @@ impl Waiter {
     /// Whether one of its keys has held a value of another type since the wait began: then its request may
     /// fail though another key has a suitable value. Exact under the latch of the key that has it.
     #[must_use]
-    pub fn has_met_other(&self) -> bool {
-        self.has_met_other.load(Ordering::Acquire)
+    pub fn had_other_type(&self) -> bool {
+        self.had_other_type.load(Ordering::Acquire)
     }
 }
 
@@ -226,7 +227,7 @@ impl Waits {
 
     /// Adds a waiter to the queue of a key. Returns the key, unless it is a repeated one: no other waiter can
     /// be added between a waiter's keys, so the waiter is then already the last in the queue.
-    pub(crate) fn enlist(
+    pub(crate) fn add_waiter(
         &mut self,
         key: Key<'_>,
         waiter: &Arc<Waiter>,
@@ -250,7 +251,7 @@ impl Waits {
         counters: &Counters,
     ) -> Option<Arc<Waiter>> {
         let mut found = None;
-        self.thin(key, counters, |queue| {
+        self.change_queue(key, counters, |queue| {
             while let Some(waiter) = queue.waiters.get(*place) {
                 if waiter.wait.is_over() {
                     queue.remove(*place, counters);
@@ -259,8 +260,8 @@ impl Waits {
                     break;
                 } else {
                     if present.is_some() {
-                        // Pairs with `has_met_other`, which is read under the latch of another key.
-                        waiter.has_met_other.store(true, Ordering::Release);
+                        // Pairs with `had_other_type`, which is read under the latch of another key.
+                        waiter.had_other_type.store(true, Ordering::Release);
                     }
                     *place += 1;
                 }
@@ -270,7 +271,7 @@ impl Waits {
     }
 
     /// Runs `change`, which removes waiters from a key's queue, and drops the queue if it is empty.
-    fn thin(&mut self, key: Key<'_>, counters: &Counters, change: impl FnOnce(&mut Queue)) {
+    fn change_queue(&mut self, key: Key<'_>, counters: &Counters, change: impl FnOnce(&mut Queue)) {
         let Ok(place) = self.place(key) else { return };
         change(&mut self.queues[place]);
         if self.queues[place].waiters.is_empty() {
@@ -304,7 +305,7 @@ impl SlotData {
     /// Removes a waiter from a key's queue.
     pub(crate) fn remove_waiter(&mut self, key: Key<'_>, waiter: &Arc<Waiter>, counters: &Counters) {
         let Some(waits) = self.waits_mut() else { return };
-        waits.thin(key, counters, |queue| {
+        waits.change_queue(key, counters, |queue| {
             if let Some(place) = queue.waiters.iter().position(|other| Arc::ptr_eq(other, waiter)) {
                 queue.remove(place, counters);
             }

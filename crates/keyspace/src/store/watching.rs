@@ -121,11 +121,10 @@ impl Watches {
         self.list.push(watch);
     }
 
-    /// Calls `judge` for each watch; where it returns that the key has changed, sets the dirty flag and
-    /// removes the watch.
-    fn flag_changed(&mut self, mut judge: impl FnMut(&mut Watch) -> bool) {
+    /// Sets the dirty flag of each watch for which `is_changed` returns true, and removes the watch.
+    fn flag_changed(&mut self, mut is_changed: impl FnMut(&mut Watch) -> bool) {
         self.list.retain_mut(|watch| {
-            if !judge(watch) {
+            if !is_changed(watch) {
                 return true;
             }
             if let Some(mark) = watch.mark.upgrade() {

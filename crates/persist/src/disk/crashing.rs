@@ -1,12 +1,12 @@
 //! A file system in memory that fails and crashes, for tests.
 //!
-//! Each operation that changes something has a number. One of them can fail, or all from a number on. A crash keeps all
-//! synced data. A seed selects what survives of the rest: any subset of the changes of names, in their order; of each
-//! file any subset of its unsynced writes, cut anywhere, with zeros in the gaps.
+//! Each operation that changes something has a number. One of them can fail, or all from a number on. A crash
+//! keeps all synced data. A seed selects the unsynced data that survives: any subset of the changes of names,
+//! in their order, and of each file any subset of its unsynced writes, cut anywhere, with zeros in the gaps.
 //!
-//! A failing `append` writes a part. A failing `sync` of a file excludes the unsynced bytes from later syncs, and the next
-//! sync by each other handle of that file fails, too, as on Linux. The other
-//! operations do nothing, or take effect and report an error nevertheless, as the seed decides.
+//! A failing `append` writes a part. A failing `sync` of a file excludes the unsynced bytes from later syncs, and
+//! the next sync by each other handle of that file fails, too, as on Linux. The other operations do nothing, or
+//! take effect and report an error nevertheless, as the seed decides.
 
 use super::{Disk, DiskFile};
 use std::collections::BTreeMap;
@@ -200,7 +200,7 @@ impl Change {
     fn apply(&self, durable: &mut Vec<u8>, cut: usize) {
         match self {
             Change::Write { offset, bytes } => {
-                // Half of the writes are whole.
+                // Half of the writes are complete.
                 let size = if cut & 1 == 0 { bytes.len() } else { (cut >> 1) % (bytes.len() + 1) };
                 if durable.len() < offset + size {
                     durable.resize(offset + size, 0);

@@ -114,7 +114,8 @@ fn type_numbers_depend_on_the_family() {
     }
 }
 
-/// Opcodes that no server here writes: attributes of keys, hints, old expiries, data of modules and imports of slots.
+/// Opcodes that no server here writes: attributes of keys, numbers of keys, old expiries, data of modules and
+/// imports of slots.
 #[test]
 fn other_opcodes_are_read() {
     let fixture = Fixture::new();

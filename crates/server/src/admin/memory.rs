@@ -108,7 +108,7 @@ impl Shared {
             keyspace.heaps().len(),
             keyspace.mapped_bytes(),
             keyspace.wasted_bytes(),
-            keyspace.waiting_bytes(),
+            keyspace.retired_bytes(),
             sync::allocator::allocated_bytes().saturating_sub(keyspace.mapped_bytes()),
             process::resident_size().unwrap_or(0),
         )

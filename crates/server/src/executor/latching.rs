@@ -7,7 +7,7 @@ use base::limits::SLOT_COUNT;
 use commands::command::{Access, Flags};
 use commands::context::PlannedKey;
 use commands::session::Queued;
-use keyspace::{Busy, Latched, Latches, TOKEN, slot_of_hash};
+use keyspace::{Busy, Latched, Latches, SCRIPT_TOKEN, slot_of_hash};
 use sync::Mode;
 
 use super::{CurrentRequest, Executor};
@@ -53,9 +53,9 @@ impl Executor {
         if matches!(access, Access::ReadAll | Access::WriteAll) {
             return self.latching.latch_all(mode).map_err(failed);
         }
-        if needs_token || (connection.tries.keeps() && keys.len() > 1) {
+        if needs_token || (connection.tries.keeps_latches() && keys.len() > 1) {
             self.slots.clear();
-            self.slots.push(TOKEN);
+            self.slots.push(SCRIPT_TOKEN);
             self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
             let (latches, data) = self.latching.split();
             return latch_in_order(latches, data, &mut self.slots, mode).map_err(failed);
@@ -121,8 +121,8 @@ impl Executor {
             mode = Mode::Write;
             self.slots.extend(watching.slots());
         }
-        if connection.tries.keeps() {
-            self.slots.push(TOKEN);
+        if connection.tries.keeps_latches() {
+            self.slots.push(SCRIPT_TOKEN);
         }
         if everything {
             return self.latching.latch_all(mode).map_err(|busy| (busy, mode));

@@ -16,7 +16,7 @@ use base::DbIndex;
 use collections::{Guess, ProbeResult};
 use commands::context::PlannedKey;
 use commands::walk::WARM_COUNT;
-use keyspace::{BUCKETS_AHEAD, ENTRIES_AHEAD, GROUP_SIZE, Latched, PrefetchedKeys, RequestedProbes};
+use keyspace::{BUCKETS_AHEAD, ENTRIES_AHEAD, GROUP_SIZE, Latched, PrefetchedKeys, PrefetchedProbes};
 
 use super::plan::{KEPT_COUNT_MAX, PLAIN_KEY_COUNT_MAX};
 
@@ -51,7 +51,7 @@ pub(super) struct PrefetchPipeline {
     /// A request that ends with this key or a later one triggers the next group.
     due: u64,
     /// Displaced keys, whose next buckets were prefetched.
-    displaced: Vec<(u64, RequestedProbes)>,
+    displaced: Vec<(u64, PrefetchedProbes)>,
 }
 
 impl PrefetchPipeline {

@@ -24,7 +24,7 @@ use commands::session::{BlockReason, Session, SessionFlags};
 use commands::table::{CATALOGUE, Found};
 use commands::tracking::Tracking;
 use config::Config;
-use keyspace::{Busy, Latched, Latches, OwnedKey, TOKEN, Waiter, slot_of_hash};
+use keyspace::{Busy, Latched, Latches, OwnedKey, SCRIPT_TOKEN, Waiter, slot_of_hash};
 use os::clock::Ticks;
 use sync::{Mode, PutBack, TryServe};
 use wire::reply::{Protocol, ReplyBuffer};
@@ -148,7 +148,7 @@ impl Executor {
             Some(BlockReason::Keys(wait)) => {
                 let key = |planned: &PlannedKey| planned.key(args, session.db);
                 let waited = &keys[wait.keys.clone()];
-                if !self.latching.may_enlist(waited.iter().map(key)) {
+                if !self.latching.may_begin_wait(waited.iter().map(key)) {
                     return BeginWait::NeedsWriting;
                 }
                 let is_other = |index: &usize| !wait.keys.contains(index);
@@ -170,7 +170,7 @@ impl Executor {
                     size,
                     tracking: session.tracking.clone().filter(|_| !session.broadcasts()),
                 };
-                self.latching.enlist(waited.iter().map(key), wait.needs, id, address, Box::new(request))
+                self.latching.begin_wait(waited.iter().map(key), wait.needs, id, address, Box::new(request))
             }
         };
         let muting = SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP;
@@ -276,8 +276,10 @@ impl Executor {
 
     fn latch_deferred(&mut self, deferred: &DeferredServe) -> Result<(), Busy> {
         // It keeps latches while it waits for others.
-        let token = (deferred.slots.len() > 1 && deferred.slots.first() != Some(&TOKEN)).then_some(TOKEN);
-        self.latching.latch_several(token.into_iter().chain(deferred.slots.iter().copied()), Mode::Write)
+        let script_token = (deferred.slots.len() > 1 && deferred.slots.first() != Some(&SCRIPT_TOKEN))
+            .then_some(SCRIPT_TOKEN);
+        self.latching
+            .latch_several(script_token.into_iter().chain(deferred.slots.iter().copied()), Mode::Write)
     }
 }
 
@@ -287,7 +289,7 @@ impl Serving<'_> {
     pub(super) fn serve_ready(&mut self) {
         self.data.mode.now = self.data.mode.now.max(Millis(os::clock::unix_millis()));
         while let Some(key) = self.data.take_ready() {
-            if self.data.may_enlist(std::iter::once(key.key())) {
+            if self.data.may_begin_wait(std::iter::once(key.key())) {
                 self.serve_key(&key);
             } else {
                 self.serve_context.deferred_serves.push(DeferredServe::new(key, &[]));
@@ -321,20 +323,20 @@ impl Serving<'_> {
             }
             // Another of its keys may hold the wrong type by now. Otherwise the other keys hold no data
             // for it and are not latched. A key whose latch is taken is not examined either.
-            if waiter.has_met_other() {
+            if waiter.had_other_type() {
                 self.latches.latch_free_too(self.data, &request.waited);
             }
             if let Some(reply) = self.run_again(&waiter, request) {
                 waiter.wait.served();
-                self.data.dismiss(&waiter);
+                self.data.remove_served(&waiter);
                 // The effects so far, its own included, precede the reply.
                 self.data.log_effects();
-                let lsn = self.data.seen();
+                let lsn = self.data.reply_lsn();
                 self.post(&waiter, |token, client| Mail::Served(token, client, reply, lsn));
             } else {
                 place += 1;
                 if waiter.wait.put_back() == PutBack::Ended {
-                    self.data.dismiss(&waiter);
+                    self.data.remove_served(&waiter);
                     self.post(&waiter, Mail::Missed);
                 }
             }

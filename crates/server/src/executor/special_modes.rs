@@ -108,8 +108,8 @@ impl Executor {
     /// Drops tracked keys beyond `tracking-table-max-keys`.
     pub fn limit_tracking(&mut self) {
         let limit = self.settings.config.tracking_table_max_keys as usize;
-        if limit > 0 && self.shared.keyspace.remembered.key_count() > limit {
-            self.latching.limit_remembered(limit, SLOT_COUNT);
+        if limit > 0 && self.shared.keyspace.reader_totals.key_count() > limit {
+            self.latching.limit_reader_keys(limit, SLOT_COUNT);
         }
     }
 

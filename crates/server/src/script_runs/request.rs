@@ -13,7 +13,7 @@ use commands::host::{DenialEvent, ScriptKind};
 use commands::reply::Reply;
 use commands::session::SessionFlags;
 use commands::table::Found;
-use keyspace::{TOKEN, slot_of_hash};
+use keyspace::{SCRIPT_TOKEN, slot_of_hash};
 use os::clock::Ticks;
 use sync::atomic::Ordering;
 use wire::reply::ReplyBuffer;
@@ -210,7 +210,7 @@ impl Job {
     /// again otherwise. One that holds the token waits: see `docs/design/scripts.md` for why that ends.
     #[cold]
     fn extend(&mut self, needs_all: bool, writes: bool) -> Result<(), Refusal> {
-        if !self.data.holds_for_writing(TOKEN) || self.pause.is_none() {
+        if !self.data.holds_for_writing(SCRIPT_TOKEN) || self.pause.is_none() {
             let only_reads = self.reads_only && !needs_all && !writes;
             let slots = self.planned.iter().map(|key| slot_of_hash(key.hash));
             let (latches, data) = (&mut self.latches, &mut self.data);

@@ -97,13 +97,13 @@ impl Shared {
         let data = self.keyspace.used_bytes();
         if sync::simulation::is_simulated() {
             // The process holds more than this server, and its threads free memory at any time.
-            return (data + self.client_memory() as usize).saturating_sub(self.keyspace.waiting_bytes());
+            return (data + self.client_memory() as usize).saturating_sub(self.keyspace.retired_bytes());
         }
         // A chunk that is mapped or unmapped between the readings counts as unused.
         let mapped_before = self.keyspace.mapped_bytes();
         let allocated = sync::allocator::allocated_bytes();
         let mapped = self.keyspace.mapped_bytes().max(mapped_before);
-        (allocated + data).saturating_sub(mapped + self.keyspace.waiting_bytes())
+        (allocated + data).saturating_sub(mapped + self.keyspace.retired_bytes())
     }
 
     /// Returns free memory to the system in the background, if it is much: vacant memory of the heaps, and memory that

@@ -106,7 +106,7 @@ impl Worker {
             self.shared.keyspace.heaps().iter().for_each(collections::Heap::trim);
         }
         self.statistics.defrag_moved.add(done.moved_count as u64);
-        self.statistics.defrag_seen.add(done.seen_count as u64);
+        self.statistics.defrag_seen.add(done.examined_count as u64);
         self.statistics.defrag_ns.add(spent);
         self.executor.latency_end(latency, "active-defrag-cycle");
     }

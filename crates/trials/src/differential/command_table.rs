@@ -1,4 +1,4 @@
-//! Compares COMMAND INFO of each command that both servers have: arity, flags, keys, categories, hints.
+//! Compares COMMAND INFO of each command that both servers have: arity, flags, keys, categories, tips.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,19 +13,19 @@ const PARTS: &[&str] =
 /// An accepted difference: command (or `*`), part, reason.
 pub type Exception = (&'static str, &'static str, &'static str);
 
-/// Returns one line for each part of a command's entry in which ours differs from the judge's.
-pub fn compare(judge: &Server, ours: &Server, exceptions: &[Exception]) -> io::Result<Vec<String>> {
-    let judge_entries = entries(judge)?;
+/// Returns one line for each part of a command's entry in which ours differs from the reference's.
+pub fn compare(reference: &Server, ours: &Server, exceptions: &[Exception]) -> io::Result<Vec<String>> {
+    let reference_entries = entries(reference)?;
     let mut lines = Vec::new();
     for (name, parts) in entries(ours)? {
-        let Some(judge_parts) = judge_entries.get(&name) else { continue };
+        let Some(reference_parts) = reference_entries.get(&name) else { continue };
         for (index, part) in PARTS.iter().enumerate() {
             let is_excepted = exceptions.iter().any(|(of, on, _)| (*of == name || *of == "*") && on == part);
-            let (judged, own) = (judge_parts.get(index), parts.get(index));
-            if judged != own && !is_excepted {
+            let (compared, own) = (reference_parts.get(index), parts.get(index));
+            if compared != own && !is_excepted {
                 lines.push(format!(
-                    "{name}: {part}: {} has {judged:?}, {} has {own:?}",
-                    judge.name(),
+                    "{name}: {part}: {} has {compared:?}, {} has {own:?}",
+                    reference.name(),
                     ours.name()
                 ));
             }

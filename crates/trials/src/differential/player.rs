@@ -24,7 +24,7 @@ pub enum Answer {
     /// No reply, because of CLIENT REPLY, or because it is recorded with another step of the batch.
     Silence,
     /// The replies and pushes that each connection of an ensemble received during the batch that ends here.
-    Heard(Vec<Vec<RawReply>>),
+    Received(Vec<Vec<RawReply>>),
     /// The server closed the connection. No request was sent after that.
     Closed,
     /// The server ended, or no valid reply arrived in time. No request was sent after that.
@@ -54,7 +54,7 @@ pub struct Played {
     pub waiting: Waiting,
 }
 
-/// Plays a sequence on a server after flushing it. With a guide, expects the judge's connections to be
+/// Plays a sequence on a server after flushing it. With a guide, expects the reference's connections to be
 /// blocked.
 pub fn play(server: &mut Server, sequence: &Sequence, guide: Option<&Waiting>) -> io::Result<Played> {
     let mut connection = server.connect()?;

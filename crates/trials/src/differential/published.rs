@@ -11,7 +11,7 @@ use crate::reply::Reply;
 pub fn first_difference(
     ensemble: &Ensemble,
     sequence: &Sequence,
-    judge: &[Answer],
+    reference: &[Answer],
     ours: &[Answer],
 ) -> Option<usize> {
     let mut context = Context::default();
@@ -20,18 +20,26 @@ pub fn first_difference(
     for batch in sequence.batches() {
         at += batch.len();
         batch.iter().for_each(|step| context.note(step));
-        let (Some(judge), Some(ours)) = (judge.get(at - 1), ours.get(at - 1)) else {
+        let (Some(reference), Some(ours)) = (reference.get(at - 1), ours.get(at - 1)) else {
             // The run ended early, because of the answer to the last played step.
-            return Some(judge.len().min(ours.len()) - 1);
+            return Some(reference.len().min(ours.len()) - 1);
         };
-        let (Answer::Heard(judge), Answer::Heard(ours)) = (judge, ours) else { return Some(at - 1) };
+        let (Answer::Received(reference), Answer::Received(ours)) = (reference, ours) else {
+            return Some(at - 1);
+        };
         let actor = batch[0].connection;
         let is_listening = ensemble.listeners.contains(&actor);
-        for seat in 0..judge.len() {
-            let is_same = if seat == actor && !is_listening {
-                agree_answers(batch, &judge[seat], &ours[seat], &mut queued[seat], context)
+        for connection in 0..reference.len() {
+            let is_same = if connection == actor && !is_listening {
+                agree_answers(
+                    batch,
+                    &reference[connection],
+                    &ours[connection],
+                    &mut queued[connection],
+                    context,
+                )
             } else {
-                agree_received(batch, &judge[seat], &ours[seat])
+                agree_received(batch, &reference[connection], &ours[connection])
             };
             if !is_same {
                 return Some(at - 1);
@@ -44,22 +52,23 @@ pub fn first_difference(
 /// Compares the replies of the connection that sent the batch, with regard to the requests.
 fn agree_answers<'a>(
     batch: &'a [Step],
-    judge: &[RawReply],
+    reference: &[RawReply],
     ours: &[RawReply],
     queued: &mut Vec<&'a Step>,
     context: Context,
 ) -> bool {
     let mut steps = batch.iter();
-    let mut is_same = judge.len() == ours.len();
-    for (judge, ours) in judge.iter().zip(ours) {
-        is_same &= match (is_push(judge), is_push(ours)) {
-            (true, true) => agree_pushes(judge, ours),
+    let mut is_same = reference.len() == ours.len();
+    for (reference, ours) in reference.iter().zip(ours) {
+        is_same &= match (is_push(reference), is_push(ours)) {
+            (true, true) => agree_pushes(reference, ours),
             (false, false) => {
                 let step = steps.next();
-                let agrees = judge.bytes == ours.bytes
-                    || step
-                        .is_some_and(|step| agree_answer(step, &judge.reply, &ours.reply, queued, context));
-                step.into_iter().for_each(|step| note_queued(step, &judge.reply, queued));
+                let agrees = reference.bytes == ours.bytes
+                    || step.is_some_and(|step| {
+                        agree_answer(step, &reference.reply, &ours.reply, queued, context)
+                    });
+                step.into_iter().for_each(|step| note_queued(step, &reference.reply, queued));
                 agrees
             }
             _ => false,
@@ -68,27 +77,26 @@ fn agree_answers<'a>(
     is_same
 }
 
-fn agree_answer(step: &Step, judge: &Reply, ours: &Reply, queued: &[&Step], context: Context) -> bool {
+fn agree_answer(step: &Step, reference: &Reply, ours: &Reply, queued: &[&Step], context: Context) -> bool {
     if step.is(&["EXEC"])
-        && let (Reply::List(_, judge), Reply::List(_, ours)) = (judge, ours)
+        && let (Reply::List(_, reference), Reply::List(_, ours)) = (reference, ours)
     {
-        return judge.len() == ours.len()
-            && judge.len() == queued.len()
-            && queued
-                .iter()
-                .zip(judge.iter().zip(ours))
-                .all(|(step, (judge, ours))| judge == ours || agree_answer(step, judge, ours, &[], context));
+        return reference.len() == ours.len()
+            && reference.len() == queued.len()
+            && queued.iter().zip(reference.iter().zip(ours)).all(|(step, (reference, ours))| {
+                reference == ours || agree_answer(step, reference, ours, &[], context)
+            });
     }
     // Each server iterates over the keys in its own order; single-connection runs check that no key is
     // missing.
     if step.is(&["SCAN"]) {
-        return matches!((judge, ours), (Reply::List(..), Reply::List(..)));
+        return matches!((reference, ours), (Reply::List(..), Reply::List(..)));
     }
     // Connection ids differ between servers.
     if step.is(&["CLIENT", "TRACKINGINFO"]) || step.is(&["CLIENT", "GETREDIR"]) {
-        return without_ids(judge) == without_ids(ours);
+        return without_ids(reference) == without_ids(ours);
     }
-    normal::agree_replies(step, judge, ours, context)
+    normal::agree_replies(step, reference, ours, context)
 }
 
 fn note_queued<'a>(step: &'a Step, answer: &Reply, queued: &mut Vec<&'a Step>) {
@@ -100,17 +108,20 @@ fn note_queued<'a>(step: &'a Step, answer: &Reply, queued: &mut Vec<&'a Step>) {
 }
 
 /// Compares the messages received by another connection, or by a subscriber.
-fn agree_received(batch: &[Step], judge: &[RawReply], ours: &[RawReply]) -> bool {
-    let is_same = judge.len() == ours.len()
-        && judge.iter().zip(ours).all(|(judge, ours)| judge.bytes == ours.bytes || agree_pushes(judge, ours));
+fn agree_received(batch: &[Step], reference: &[RawReply], ours: &[RawReply]) -> bool {
+    let is_same = reference.len() == ours.len()
+        && reference
+            .iter()
+            .zip(ours)
+            .all(|(reference, ours)| reference.bytes == ours.bytes || agree_pushes(reference, ours));
     if is_same {
         return true;
     }
     // A client's own invalidations come after those by others, or in the order of execution.
     let mut in_any_order =
-        [judge, ours].map(|received| received.iter().map(|raw| &raw.reply).collect::<Vec<_>>());
+        [reference, ours].map(|received| received.iter().map(|raw| &raw.reply).collect::<Vec<_>>());
     in_any_order.iter_mut().for_each(|received| received.sort());
-    if judge.iter().all(is_invalidation) && in_any_order[0] == in_any_order[1] {
+    if reference.iter().all(is_invalidation) && in_any_order[0] == in_any_order[1] {
         return true;
     }
     // The hash order of channels and patterns differs between servers.
@@ -124,7 +135,7 @@ fn agree_received(batch: &[Step], judge: &[RawReply], ours: &[RawReply]) -> bool
         &["HELLO"],
     ];
     let is_unordered = batch.iter().any(|step| UNORDERED.iter().any(|words| step.is(words)));
-    is_unordered && words_of(judge) == words_of(ours)
+    is_unordered && words_of(reference) == words_of(ours)
 }
 
 /// Returns the words of all replies, sorted.
@@ -151,13 +162,15 @@ fn is_push(raw: &RawReply) -> bool {
     matches!(raw.reply, Reply::List(b'>', _))
 }
 
-fn agree_pushes(judge: &RawReply, ours: &RawReply) -> bool {
+fn agree_pushes(reference: &RawReply, ours: &RawReply) -> bool {
     let is_about_id = |raw: &RawReply| {
         matches!(&raw.reply, Reply::List(b'>', parts)
             if parts.first() == Some(&Reply::Bulk(b"tracking-redir-broken".to_vec())))
     };
-    judge.bytes == ours.bytes
-        || (is_about_id(judge) && is_about_id(ours) && without_ids(&judge.reply) == without_ids(&ours.reply))
+    reference.bytes == ours.bytes
+        || (is_about_id(reference)
+            && is_about_id(ours)
+            && without_ids(&reference.reply) == without_ids(&ours.reply))
 }
 
 /// Returns the reply with every id replaced by 1.

@@ -116,10 +116,10 @@ impl Recipe {
             // A writer that reads an expired key publishes the expiry after its own event, at least in our
             // server.
             let is_late = expiry(&arguments) == Expiry::Soon;
-            let is_told = self
+            let is_untimely = self
                 .ensemble
                 .is_some_and(|ensemble| only_grows(&arguments) || is_late && !ensemble.events.is_empty());
-            if is_settled && !takes_much_memory(&arguments) && !waits(&arguments) && !is_told {
+            if is_settled && !takes_much_memory(&arguments) && !waits(&arguments) && !is_untimely {
                 break;
             }
         }
@@ -244,8 +244,7 @@ fn expiry(arguments: &[Vec<u8>]) -> Expiry {
     worst
 }
 
-/// Whether a request would create a string or a reply of tens of MB or more, which is legal but adds no
-/// coverage.
+/// Whether a request would create a string or a reply of tens of MB or more, which adds no coverage.
 fn takes_much_memory(arguments: &[Vec<u8>]) -> bool {
     const HARMLESS_OFFSET_MAX: i64 = 1_000_000;
     const OFFSET_MAX: i64 = u32::MAX as i64;

@@ -1,7 +1,7 @@
 //! Plays the steps of several connections to one server, and records the messages that each of them receives.
 //!
 //! After each batch, every connection that is neither blocked nor in a transaction sends a PING, whose reply
-//! shows that no more messages follow. The judge's `CLIENT LIST` determines the blocked connections; ours
+//! shows that no more messages follow. The reference's `CLIENT LIST` determines the blocked connections; ours
 //! must have the same ones blocked, so a missing or an early reply is a difference.
 
 use std::io;
@@ -26,7 +26,7 @@ pub type Waiting = Vec<Vec<bool>>;
 /// The connections of an ensemble on one server.
 struct Stage<'a> {
     ensemble: &'static Ensemble,
-    /// Blocked connections of the judge; `None` while the judge plays.
+    /// Blocked connections of the reference; `None` while the reference plays.
     guide: Option<&'a Waiting>,
     admin: Connection,
     participants: Vec<Participant>,
@@ -54,7 +54,7 @@ pub fn play(
     for batch in sequence.batches() {
         answers.extend(batch.iter().skip(1).map(|_| Answer::Silence));
         match stage.play_batch(batch) {
-            Ok(()) => answers.push(Answer::Heard(stage.take_received())),
+            Ok(()) => answers.push(Answer::Received(stage.take_received())),
             Err(error) => {
                 let ending = server.revive()?.map(|ending| format!("the server ended: {ending}"));
                 let received = stage.take_received();

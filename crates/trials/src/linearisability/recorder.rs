@@ -57,7 +57,7 @@ pub fn of_collections(
     Plan { client_count: 4, connection_count: 1, command_count: 15, key_count: 3, make }
 }
 
-/// A logical clock for all threads: a call before another call's return gets the smaller number.
+/// A logical clock for all threads: an earlier moment has a smaller number.
 struct Clock(AtomicU64);
 
 impl Clock {

@@ -63,7 +63,7 @@ pub enum Op {
 /// The script of [`Op::ScriptSetGet`].
 const SET_GET: &str = "local old = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], ARGV[1]) return old";
 
-/// The script of [`Op::ScriptSetBoth`]. It meets the second key after it has written the first one.
+/// The script of [`Op::ScriptSetBoth`]. It accesses the second key after it has written the first one.
 const SET_BOTH: &str = "local first = redis.call('GET', ARGV[1]) redis.call('SET', ARGV[1], ARGV[3]) \
                         local second = redis.call('GET', ARGV[2]) redis.call('SET', ARGV[2], ARGV[3]) return {first, second}";
 

@@ -3,9 +3,9 @@
 //! Touches the pool's mutex, and between two calls of it the system, through [`PageHooks::prepare`]. Only memory that is in no
 //! pool yet is ever prepared.
 //!
-//! Size: half a chunk is kept vacant, plus as many chunks ahead as are needed so that none has to be
-//! created on demand. Each time one is, this number is doubled; it shrinks when fewer are used up from one
-//! [`SpanPool::note_time`] to the next. The first chunks are never prepared, as a small store would be
+//! Size: half a chunk is kept vacant, plus as many chunks ahead as are needed so that none has to be created on
+//! demand. Each time a chunk is created on demand, this number is doubled; it shrinks when fewer are used up
+//! from one [`SpanPool::note_time`] to the next. The first chunks are never prepared, as a small store would be
 //! resident as a whole.
 
 use std::mem::MaybeUninit;

@@ -3,7 +3,7 @@
 //!
 //! Invariants ([`Fields::check`])
 //! 1. The invariants of the members.
-//! 2. No field expires before `earliest`; nor before `pass_earliest`, if its position is below `cursor`.
+//! 2. No field expires before `earliest`; nor before `walked_earliest`, if its position is below `cursor`.
 
 use super::{Field, FieldExpiry, FieldWas};
 use crate::memory::heap::Heap;
@@ -26,7 +26,7 @@ pub(super) struct Fields {
     /// A lower bound of all fields' expiries.
     pub(super) earliest: i64,
     /// A lower bound of the expiries of the fields that the walk of [`Self::expire`] has passed.
-    pass_earliest: i64,
+    walked_earliest: i64,
     /// Where that walk continues.
     cursor: u32,
     /// Whether the encoding is reported as `listpack`, as thresholds may be set very high.
@@ -37,8 +37,8 @@ pub(super) struct Fields {
 enum Pair {}
 
 impl Keyed for Pair {
-    /// Above this size a table's entry takes hardly more, and is not moved when others change their
-    /// lengths.
+    /// Above this size an entry of the side table takes hardly more memory, and is not moved when other fields
+    /// change their lengths.
     const SIZE_MAX: usize = 128;
 
     #[inline]
@@ -52,7 +52,7 @@ impl Keyed for Pair {
         Element::Field(field, value, None)
     }
 
-    fn overflow_element(entry: Entry<'_>) -> Element<'_> {
+    fn side_table_element(entry: Entry<'_>) -> Element<'_> {
         let (field, value) = items_of(entry);
         Element::Field(field, value, entry.expiry())
     }
@@ -64,17 +64,16 @@ impl Pair {
         &element[1 + usize::from(element[0])..]
     }
 
-    /// Calls `use_it` with the pair, unless that is too long for a leaf. Returns the call's result; `None`
-    /// if too long.
+    /// Calls `use_pair` with the pair and returns its result; `None` if the pair is too long for a leaf.
     #[inline]
-    fn with<R>(field: &[u8], value: &[u8], use_it: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    fn with<R>(field: &[u8], value: &[u8], use_pair: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let size = 1 + field.len() + value.len();
         let mut buffer = [0; Self::SIZE_MAX];
         let pair = buffer.get_mut(..size)?;
         pair[0] = field.len() as u8;
         pair[1..=field.len()].copy_from_slice(field);
         pair[1 + field.len()..].copy_from_slice(value);
-        Some(use_it(pair))
+        Some(use_pair(pair))
     }
 }
 
@@ -83,7 +82,13 @@ impl Fields {
     pub(super) const CURSOR_MAX: u64 = Members::<Pair>::CURSOR_MAX;
 
     pub(super) fn new(is_listpack: bool) -> Self {
-        Self { members: Members::new(), earliest: i64::MAX, pass_earliest: i64::MAX, cursor: 0, is_listpack }
+        Self {
+            members: Members::new(),
+            earliest: i64::MAX,
+            walked_earliest: i64::MAX,
+            cursor: 0,
+            is_listpack,
+        }
     }
 
     #[inline]
@@ -93,7 +98,7 @@ impl Fields {
 
     #[inline]
     pub(super) fn has_volatile(&self) -> bool {
-        self.members.overflow().is_some_and(|overflow| overflow.volatile_len() > 0)
+        self.members.side_table().is_some_and(|side_table| side_table.volatile_len() > 0)
     }
 
     #[inline(always)]
@@ -113,7 +118,7 @@ impl Fields {
         if let Some(place) = self.members.find(hash, field) {
             return Some(Field { value: Item::Bytes(Pair::value(self.members.at(place))), expiry: None });
         }
-        let entry = self.members.overflow()?.find(hash, field)?;
+        let entry = self.members.side_table()?.find(hash, field)?;
         is_live(entry, due).then(|| Field { value: value_of(entry), expiry: entry.expiry() })
     }
 
@@ -133,13 +138,15 @@ impl Fields {
         if let Some(place) = self.members.find(hash, field) {
             let replace = |pair: &[u8]| self.members.try_replace(alloc.heap, place, pair);
             if expires || Pair::with(field, value, replace) != Some(true) {
-                self.members.remove_at(alloc, place, spill(alloc));
-                self.set_in_overflow(alloc, hash, field, value, expiry);
+                self.members.remove_at(alloc, place, side_table_adder(alloc));
+                self.set_in_side_table(alloc, hash, field, value, expiry);
             }
             return FieldWas::Present;
         }
-        let entry =
-            self.members.overflow_mut(hash).and_then(|overflow| overflow.find_mut(alloc.heap, hash, field));
+        let entry = self
+            .members
+            .side_table_mut(hash)
+            .and_then(|side_table| side_table.find_mut(alloc.heap, hash, field));
         if let Some(mut entry) = entry {
             let is_over = !is_live(entry.entry(), due);
             let expiry = if is_over && expiry == ExpiryChange::Keep { ExpiryChange::Clear } else { expiry };
@@ -148,7 +155,7 @@ impl Fields {
         }
         let add = |pair: &[u8]| self.members.try_add(alloc, hash, pair);
         if expires || Pair::with(field, value, add) != Some(true) {
-            self.set_in_overflow(alloc, hash, field, value, expiry);
+            self.set_in_side_table(alloc, hash, field, value, expiry);
         }
         FieldWas::Absent
     }
@@ -156,14 +163,16 @@ impl Fields {
     pub(super) fn remove(&mut self, alloc: AllocContext<'_>, field: &[u8], due: i64) -> bool {
         let hash = alloc.hasher.hash(field);
         if let Some(place) = self.members.find(hash, field) {
-            self.members.remove_at(alloc, place, spill(alloc));
+            self.members.remove_at(alloc, place, side_table_adder(alloc));
             return true;
         }
-        let entry =
-            self.members.overflow_mut(hash).and_then(|overflow| overflow.find_mut(alloc.heap, hash, field));
+        let entry = self
+            .members
+            .side_table_mut(hash)
+            .and_then(|side_table| side_table.find_mut(alloc.heap, hash, field));
         let Some(entry) = entry.filter(|entry| is_live(entry.entry(), due)) else { return false };
         entry.remove();
-        self.members.make_compact(alloc, spill(alloc));
+        self.members.make_compact(alloc, side_table_adder(alloc));
         true
     }
 
@@ -171,19 +180,19 @@ impl Fields {
         let hash = alloc.hasher.hash(field);
         expiry.into_iter().for_each(|at| self.note_expiry(at));
         match (self.members.find(hash, field), expiry) {
-            (Some(place), Some(at)) => self.move_to_overflow(alloc, hash, place, ExpiryChange::At(at)),
+            (Some(place), Some(at)) => self.move_to_side_table(alloc, hash, place, ExpiryChange::At(at)),
             (Some(_), None) => {}
             (None, _) => {
-                if let Some(overflow) = self.members.overflow_mut(hash) {
-                    overflow.set_expiry(alloc.heap, hash, field, expiry);
+                if let Some(side_table) = self.members.side_table_mut(hash) {
+                    side_table.set_expiry(alloc.heap, hash, field, expiry);
                 }
             }
         }
     }
 
     pub(super) fn live(&self, due: i64) -> impl Iterator<Item = (Item<'_>, Item<'_>)> {
-        let overflow = self.members.overflow().into_iter().flat_map(Table::iter);
-        let live = overflow.filter(move |entry| is_live(*entry, due)).map(items_of);
+        let side_table = self.members.side_table().into_iter().flat_map(Table::iter);
+        let live = side_table.filter(move |entry| is_live(*entry, due)).map(items_of);
         self.members.iter_leaves().map(pair_items).chain(live)
     }
 
@@ -194,13 +203,13 @@ impl Fields {
         due: i64,
         mut visit: impl FnMut(Item<'a>, Item<'a>, Option<i64>),
     ) -> Option<u64> {
-        let mut overflow = Vec::new();
+        let mut side_table = Vec::new();
         let visit_pair = |pair| {
             let (field, value) = pair_items(pair);
             visit(field, value, None);
         };
-        let next = self.members.scan(alloc, from, visit_pair, |entry| overflow.push(entry));
-        for entry in overflow.into_iter().filter(|entry| is_live(*entry, due)) {
+        let next = self.members.scan(alloc, from, visit_pair, |entry| side_table.push(entry));
+        for entry in side_table.into_iter().filter(|entry| is_live(*entry, due)) {
             let (field, value) = items_of(entry);
             visit(field, value, entry.expiry());
         }
@@ -214,7 +223,7 @@ impl Fields {
         (0..SAMPLE_TRY_COUNT_MAX).find_map(|_| match self.members.sample(&mut random) {
             Some(place) => Some(pair_items(self.members.at(place))),
             None => {
-                let entry = self.members.sample_overflow(random())?;
+                let entry = self.members.sample_side_table(random())?;
                 is_live(entry, due).then(|| items_of(entry))
             }
         })
@@ -224,13 +233,13 @@ impl Fields {
         if self.earliest > now && self.cursor == 0 {
             return FieldExpiry::default();
         }
-        let overflow = self.members.overflow_to_expire(self.cursor, STEP_BUCKET_COUNT, now);
-        let Some(overflow) = overflow else { return FieldExpiry::default() };
-        let walk = overflow.remove_expired(heap, self.cursor, STEP_BUCKET_COUNT, now, expired);
-        self.pass_earliest = self.pass_earliest.min(walk.earliest.unwrap_or(i64::MAX));
+        let side_table = self.members.side_table_to_expire(self.cursor, STEP_BUCKET_COUNT, now);
+        let Some(side_table) = side_table else { return FieldExpiry::default() };
+        let walk = side_table.remove_expired(heap, self.cursor, STEP_BUCKET_COUNT, now, expired);
+        self.walked_earliest = self.walked_earliest.min(walk.earliest.unwrap_or(i64::MAX));
         self.cursor = walk.next.unwrap_or(0);
         if walk.next.is_none() {
-            self.earliest = std::mem::replace(&mut self.pass_earliest, i64::MAX);
+            self.earliest = std::mem::replace(&mut self.walked_earliest, i64::MAX);
         }
         FieldExpiry { expired_count: walk.expired_count, has_more: walk.next.is_some() }
     }
@@ -238,11 +247,11 @@ impl Fields {
     /// Records the expiry of a field.
     fn note_expiry(&mut self, at: i64) {
         self.earliest = self.earliest.min(at);
-        self.pass_earliest = self.pass_earliest.min(at);
+        self.walked_earliest = self.walked_earliest.min(at);
     }
 
     /// Adds an absent field to the table.
-    fn set_in_overflow(
+    fn set_in_side_table(
         &mut self,
         alloc: AllocContext<'_>,
         hash: u64,
@@ -250,7 +259,7 @@ impl Fields {
         value: &[u8],
         expiry: ExpiryChange,
     ) {
-        self.members.overflow_or_new(alloc, hash).upsert(
+        self.members.side_table_or_new(alloc, hash).upsert(
             alloc.heap,
             hash,
             field,
@@ -260,14 +269,14 @@ impl Fields {
     }
 
     /// Moves a field from its leaf to the table.
-    fn move_to_overflow(&mut self, alloc: AllocContext<'_>, hash: u64, place: Place, expiry: ExpiryChange) {
+    fn move_to_side_table(&mut self, alloc: AllocContext<'_>, hash: u64, place: Place, expiry: ExpiryChange) {
         let pair: Box<[u8]> = self.members.at(place).into();
-        self.members.remove_at(alloc, place, spill(alloc));
-        self.set_in_overflow(alloc, hash, Pair::key(&pair), Pair::value(&pair), expiry);
+        self.members.remove_at(alloc, place, side_table_adder(alloc));
+        self.set_in_side_table(alloc, hash, Pair::key(&pair), Pair::value(&pair), expiry);
     }
 
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
-        Self { members: self.members.to_copy(heap), cursor: 0, pass_earliest: i64::MAX, ..*self }
+        Self { members: self.members.to_copy(heap), cursor: 0, walked_earliest: i64::MAX, ..*self }
     }
 
     pub(super) fn estimated_bytes(&self, sample_len: usize) -> usize {
@@ -290,7 +299,7 @@ impl Fields {
     pub(super) fn check(&self, alloc: AllocContext<'_>) -> Result<(), String> {
         self.members.check(alloc)?;
         let mut expiries =
-            self.members.overflow().into_iter().flat_map(Table::iter).filter_map(Entry::expiry);
+            self.members.side_table().into_iter().flat_map(Table::iter).filter_map(Entry::expiry);
         if expiries.any(|at| at < self.earliest) {
             return Err("2: a field expires before the earliest".to_owned());
         }
@@ -299,10 +308,10 @@ impl Fields {
 }
 
 /// Moves a pair that does not fit its leaf into the table.
-fn spill(alloc: AllocContext<'_>) -> impl FnMut(&mut Table, &[u8]) {
-    move |overflow, pair| {
+fn side_table_adder(alloc: AllocContext<'_>) -> impl FnMut(&mut Table, &[u8]) {
+    move |side_table, pair| {
         let (field, value) = (Pair::key(pair), NewValue::Auto(Pair::value(pair)));
-        overflow.upsert(alloc.heap, alloc.hasher.hash(field), field, value, ExpiryChange::Clear);
+        side_table.upsert(alloc.heap, alloc.hasher.hash(field), field, value, ExpiryChange::Clear);
     }
 }
 

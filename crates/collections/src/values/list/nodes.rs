@@ -31,7 +31,7 @@ pub(super) struct Node {
     /// Number of elements: stored here, so that finding an index does not touch the elements of other
     /// nodes.
     len: u32,
-    /// Bytes that its elements take in a listpack; 0 for a single one, which has its size at hand.
+    /// Bytes that its elements take in a listpack; 0 for a single one, whose size follows from its length.
     listpack_size: u32,
     pub(super) content: Content,
 }
@@ -365,9 +365,9 @@ impl Nodes {
         self.nodes.len() > 1 && self.nodes[place].len() > 1
     }
 
-    /// Removes an element after passing it to `see`, where [`Self::keeps_form_without`] holds.
+    /// Removes an element after passing it to `visit`, where [`Self::keeps_form_without`] holds.
     #[inline]
-    pub(super) fn take(&mut self, (place, within): Place, see: impl FnOnce(Item<'_>)) {
+    pub(super) fn take(&mut self, (place, within): Place, visit: impl FnOnce(Item<'_>)) {
         self.before_change(place);
         let node = &mut self.nodes[place];
         let Content::Several(elements) = &mut node.content else {
@@ -377,7 +377,7 @@ impl Nodes {
             let size = listpack_size(item);
             self.listpack_size -= size;
             node.listpack_size -= size as u32;
-            see(item);
+            visit(item);
         });
         node.len -= 1;
         self.len -= 1;
@@ -392,23 +392,23 @@ impl Nodes {
         while left > 0 {
             let (place, within) = at;
             let len = self.nodes[place].len();
-            let here = left.min(len - within);
-            self.listpack_size -= self.nodes[place].listpack_size(within, here);
-            if here == len {
+            let removed = left.min(len - within);
+            self.listpack_size -= self.nodes[place].listpack_size(within, removed);
+            if removed == len {
                 if emptied.is_empty() {
                     emptied = place..place;
                 }
                 emptied.end = place + 1;
             } else {
                 self.before_change(place);
-                self.nodes[place].remove_range(within, here);
+                self.nodes[place].remove_range(within, removed);
             }
-            left -= here;
+            left -= removed;
             at = (place + 1, 0);
         }
         self.len -= count;
         let gone = self.remove_nodes(emptied);
-        self.give_back();
+        self.shrink_capacity();
         (gone.len() > CHEAP_NODE_COUNT_MAX).then(|| Nodes {
             len: gone.iter().map(Node::len).sum(),
             listpack_size: gone.iter().map(|node| node.listpack_size(0, node.len())).sum(),
@@ -439,13 +439,13 @@ impl Nodes {
         self.listpack_size -= removed * size;
         if has_emptied {
             self.remove_empty();
-            self.give_back();
+            self.shrink_capacity();
         }
         removed
     }
 
     /// Shrinks the capacity for nodes after many were removed.
-    fn give_back(&mut self) {
+    fn shrink_capacity(&mut self) {
         if self.nodes.capacity() > 64 && self.nodes.len() < self.nodes.capacity() / 4 {
             self.nodes.shrink_to(2 * self.nodes.len());
         }

@@ -1,8 +1,9 @@
 //! A list while a snapshot walks it in portions, see `tracking.rs`.
 //!
-//! The elements of a list are written in their order, so what changes preserve is not passed to the sink at once: it is
-//! *kept* here until the walk arrives. The unit is the node. At the cut each node gets its number; a node that changes for
-//! the first time is copied, and one that is removed is moved, to the nodes that are kept.
+//! The elements of a list are written in their order, so the elements that changes preserve are not passed to
+//! the sink at once: they are *kept* here until the walk reaches them. The unit is the node. At the cut each
+//! node gets its number; a node that changes for the first time is copied, and one that is removed is moved, to
+//! the nodes that are kept.
 //!
 //! Invariants
 //! 1. `numbers` has an element for each node of the list, ascending without [`CHANGED`]. Those without this mark are the

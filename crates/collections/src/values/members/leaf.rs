@@ -34,11 +34,11 @@ pub(crate) trait Keyed: 'static {
     /// The part of an element that is hashed and compared.
     fn key(element: &[u8]) -> &[u8];
 
-    /// An element of a leaf, as a snapshot has it.
+    /// An element of a leaf, in the form in which a snapshot stores it.
     fn element(element: &[u8]) -> Element<'_>;
 
-    /// The same for an entry of the table beside the leaves.
-    fn overflow_element(entry: Entry<'_>) -> Element<'_>;
+    /// An entry of the side table, in that form.
+    fn side_table_element(entry: Entry<'_>) -> Element<'_>;
 }
 
 /// The elements of one range of hashes.
@@ -144,7 +144,7 @@ impl<'a> Leaf<'a> {
 
     /// The first index with this tag that passes the comparison.
     #[inline]
-    fn find_where(self, tag: u8, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+    fn find_where(self, tag: u8, is_match: impl Fn(usize) -> bool) -> Option<usize> {
         let wanted = LOW_BITS * u64::from(tag);
         let tags = self.bytes.get(HEAD_SIZE..HEAD_SIZE + self.slots()).unwrap_or_default();
         for (word_index, word) in tags.chunks_exact(TAGS).enumerate() {
@@ -157,7 +157,7 @@ impl<'a> Leaf<'a> {
                 if index >= self.len() {
                     return None;
                 }
-                if is_it(index) {
+                if is_match(index) {
                     return Some(index);
                 }
                 candidates &= candidates - 1;
@@ -174,7 +174,7 @@ impl<'a> Leaf<'a> {
             && leaf_size(slots_for(self.len() + 1), self.size() + size) <= LEAF_SIZE_MAX
     }
 
-    /// Panics if an invariant does not hold.
+    /// Verifies the invariants.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check(self) -> Result<(), String> {
         if self.bytes.is_empty() {

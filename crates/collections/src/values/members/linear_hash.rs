@@ -3,7 +3,7 @@
 //! Invariants ([`LinearHashDirectory::check`])
 //! 1. An element is in the leaf of its key's hash, with the tag of the hash, once.
 //! 2. `len` is the number of elements.
-//! 3. All chunks but the last have [`CHUNK`] leaves, the last has at least one.
+//! 3. All arrays but the last have [`ARRAY_LEN`] leaves, the last has at least one.
 //! 4. The invariants of the slabs; the owner of a leaf's block is the leaf's index.
 
 use std::marker::PhantomData;
@@ -20,12 +20,12 @@ use crate::values::collection::AllocContext;
 /// as with the next constant.
 pub(super) const LOAD: usize = if crate::IS_TINY { 6 } else { 24 };
 
-/// Leaves of a chunk.
-const CHUNK: usize = if crate::IS_TINY { 4 } else { 256 };
+/// Leaves in one array of the directory.
+const ARRAY_LEN: usize = if crate::IS_TINY { 4 } else { 256 };
 
 /// A directory of at least one leaf.
 pub(crate) struct LinearHashDirectory<K> {
-    chunks: Vec<Vec<BlockId>>,
+    arrays: Vec<Vec<BlockId>>,
     leaf_count: usize,
     len: usize,
     slabs: SlabPool,
@@ -36,7 +36,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
     /// One leaf without elements.
     pub(super) fn new() -> Self {
         Self {
-            chunks: vec![vec![BlockId::NONE]],
+            arrays: vec![vec![BlockId::NONE]],
             leaf_count: 1,
             len: 0,
             slabs: SlabPool::default(),
@@ -55,7 +55,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
     }
 
     pub(super) fn leaves(&self) -> impl Iterator<Item = Leaf<'_>> {
-        self.chunks.iter().flatten().map(|id| Leaf::of(self.slabs.bytes(*id)))
+        self.arrays.iter().flatten().map(|id| Leaf::of(self.slabs.bytes(*id)))
     }
 
     #[inline]
@@ -64,18 +64,18 @@ impl<K: Keyed> LinearHashDirectory<K> {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let chunks: usize = self.chunks.iter().map(|chunk| chunk.capacity() * size_of::<BlockId>()).sum();
-        chunks + self.chunks.capacity() * size_of::<Vec<BlockId>>() + self.slabs.memory_bytes()
+        let arrays: usize = self.arrays.iter().map(|array| array.capacity() * size_of::<BlockId>()).sum();
+        arrays + self.arrays.capacity() * size_of::<Vec<BlockId>>() + self.slabs.memory_bytes()
     }
 
     pub(super) fn allocation_count(&self) -> usize {
-        self.chunks.len() + self.slabs.slab_count()
+        self.arrays.len() + self.slabs.slab_count()
     }
 
     /// Prefetches the memory that locates the leaves.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
-        prefetch::line(self.chunks.as_ptr().addr());
+        prefetch::line(self.arrays.as_ptr().addr());
     }
 
     /// See [`super::Members::prefetch_member`].
@@ -84,7 +84,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
         let index = self.leaf_index(hash);
         match step {
             PrefetchStep::Place => {
-                prefetch::line(std::ptr::from_ref(&self.chunks[index / CHUNK][index % CHUNK]).addr());
+                prefetch::line(std::ptr::from_ref(&self.arrays[index / ARRAY_LEN][index % ARRAY_LEN]).addr());
             }
             PrefetchStep::Head => self.leaf(index).prefetch_head(),
             PrefetchStep::Member => self.leaf(index).prefetch_element(tag_of(hash)),
@@ -152,23 +152,23 @@ impl<K: Keyed> LinearHashDirectory<K> {
     }
 
     /// Returns the elements of the last leaf to the leaf that they were split from. Elements that do not
-    /// fit are passed to `spill`. There must be two leaves.
-    pub(super) fn merge(&mut self, alloc: AllocContext<'_>, mut spill: impl FnMut(&[u8])) {
+    /// fit are passed to `add_to_side_table`. There must be two leaves.
+    pub(super) fn merge(&mut self, alloc: AllocContext<'_>, mut add_to_side_table: impl FnMut(&[u8])) {
         let source = self.take_leaf(alloc.heap, self.leaf_count - 1);
-        let is_only_chunk = self.chunks.len() == 1;
-        let chunk = self.chunks.last_mut().expect("the last chunk exists");
-        chunk.pop();
-        if chunk.is_empty() {
-            self.chunks.pop();
-        } else if chunk.len() * 2 < chunk.capacity() && is_only_chunk {
-            chunk.shrink_to(chunk.len() + chunk.len() / 4);
+        let is_only_array = self.arrays.len() == 1;
+        let array = self.arrays.last_mut().expect("the last array exists");
+        array.pop();
+        if array.is_empty() {
+            self.arrays.pop();
+        } else if array.len() * 2 < array.capacity() && is_only_array {
+            array.shrink_to(array.len() + array.len() / 4);
         }
         self.leaf_count -= 1;
         let target = self.leaf_count - self.half();
         let source = Leaf::of(&source);
         for (index, element) in source.iter().enumerate() {
             if !self.try_push(alloc.heap, target, source.tag(index), element) {
-                spill(element);
+                add_to_side_table(element);
                 self.len -= 1;
             }
         }
@@ -208,7 +208,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
     }
 
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
-        Self { chunks: self.chunks.clone(), slabs: self.slabs.to_copy(heap), ..*self }
+        Self { arrays: self.arrays.clone(), slabs: self.slabs.to_copy(heap), ..*self }
     }
 
     /// The leaf of a hash.
@@ -235,12 +235,12 @@ impl<K: Keyed> LinearHashDirectory<K> {
 
     #[inline]
     fn block(&self, index: usize) -> BlockId {
-        self.chunks[index / CHUNK][index % CHUNK]
+        self.arrays[index / ARRAY_LEN][index % ARRAY_LEN]
     }
 
     #[inline]
     fn block_mut(&mut self, index: usize) -> &mut BlockId {
-        &mut self.chunks[index / CHUNK][index % CHUNK]
+        &mut self.arrays[index / ARRAY_LEN][index % ARRAY_LEN]
     }
 
     #[inline]
@@ -317,22 +317,22 @@ impl<K: Keyed> LinearHashDirectory<K> {
     fn split(&mut self, alloc: AllocContext<'_>) {
         let half = self.half();
         let halves = [self.leaf_count - half, self.leaf_count];
-        match self.chunks.last_mut() {
-            Some(chunk) if chunk.len() < CHUNK => chunk.push(BlockId::NONE),
+        match self.arrays.last_mut() {
+            Some(array) if array.len() < ARRAY_LEN => array.push(BlockId::NONE),
             _ => {
-                let mut chunk = Vec::with_capacity(CHUNK);
-                chunk.push(BlockId::NONE);
-                self.chunks.push(chunk);
+                let mut array = Vec::with_capacity(ARRAY_LEN);
+                array.push(BlockId::NONE);
+                self.arrays.push(array);
             }
         }
         self.leaf_count += 1;
         let source = self.take_leaf(alloc.heap, halves[0]);
         let source = Leaf::of(&source);
-        let mut goes = [false; 1 + u8::MAX as usize];
+        let mut is_upper = [false; 1 + u8::MAX as usize];
         let mut needed = [(0, 0); 2];
-        for (element, goes) in source.iter().zip(&mut goes) {
-            *goes = alloc.hasher.hash(K::key(element)) as usize & half != 0;
-            let (len, size) = &mut needed[usize::from(*goes)];
+        for (element, is_upper) in source.iter().zip(&mut is_upper) {
+            *is_upper = alloc.hasher.hash(K::key(element)) as usize & half != 0;
+            let (len, size) = &mut needed[usize::from(*is_upper)];
             *len += 1;
             *size += element.len();
         }
@@ -341,20 +341,20 @@ impl<K: Keyed> LinearHashDirectory<K> {
                 self.make_room(alloc.heap, leaf, len, size);
             }
         }
-        for (index, (element, goes)) in source.iter().zip(goes).enumerate() {
-            let is_added = self.leaf_mut(halves[usize::from(goes)]).try_push(source.tag(index), element);
+        for (index, (element, is_upper)) in source.iter().zip(is_upper).enumerate() {
+            let is_added = self.leaf_mut(halves[usize::from(is_upper)]).try_push(source.tag(index), element);
             debug_assert!(is_added, "the leaf has room for the element");
         }
     }
 
-    /// Panics if an invariant does not hold.
+    /// Verifies the invariants.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check(&self, alloc: AllocContext<'_>) -> Result<(), String> {
-        let (last, others) = self.chunks.split_last().ok_or("no chunk")?;
-        if last.is_empty() || others.iter().any(|chunk| chunk.len() != CHUNK) {
-            return Err("a chunk is not full, or the last one is empty".to_owned());
+        let (last, others) = self.arrays.split_last().ok_or("no array")?;
+        if last.is_empty() || others.iter().any(|array| array.len() != ARRAY_LEN) {
+            return Err("an array is not full, or the last one is empty".to_owned());
         }
-        let blocks = self.chunks.iter().flatten();
+        let blocks = self.arrays.iter().flatten();
         self.slabs.check(blocks.enumerate().map(|(owner, block)| (owner as u32, *block)))?;
         if self.leaves().count() != self.leaf_count || self.leaves().map(Leaf::len).sum::<usize>() != self.len
         {
@@ -371,7 +371,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
 impl<K: Keyed> LinearHashDirectory<K> {
     /// For planted faults.
     pub(super) fn parts(&mut self) -> (&mut Vec<Vec<BlockId>>, &mut usize) {
-        (&mut self.chunks, &mut self.len)
+        (&mut self.arrays, &mut self.len)
     }
 
     /// For planted faults: adds an element to the given leaf, right or wrong.

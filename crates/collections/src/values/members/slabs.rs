@@ -1,16 +1,16 @@
 //! The blocks of the leaves of one directory, stored without gaps.
 //!
-//! Blocks of one size form a shelf: slabs of up to 32 KiB, filled from the first to the last. When one is
-//! freed, the last block of its shelf replaces it. So whatever sizes the leaves had before, memory exceeds
-//! the blocks in use only by a quarter or a slab at the end of each shelf. In a general allocator members
-//! took 41 bytes each instead of 30: all leaves grow, and few still have their former size. While a shelf
-//! has too few blocks to fill a slab, each block is a separate slab.
+//! Each size class has slabs of up to 32 KiB, filled with blocks from the first slab to the last. When a block
+//! is freed, the last block of its class replaces it. So memory exceeds the blocks in use by at most a quarter
+//! or a slab for each class, whatever sizes the leaves had before. In a general allocator members took 41 bytes
+//! each instead of 30: all leaves grow, and few still have their former size. While a class has too few blocks
+//! to fill a slab, each block is a separate slab.
 //!
 //! Each block starts with its owner, which is updated when the block moves.
 //!
 //! Invariants ([`SlabPool::check`])
-//! 1. The first `block_count` blocks of each shelf are in use.
-//! 2. All slabs of a shelf but the last have `slab_len` blocks: one, or as many as fit.
+//! 1. The first `block_count` blocks of each class are in use.
+//! 2. All slabs of a class but the last have `slab_len` blocks: one, or as many as fit.
 //!
 //! Cost: freeing copies one block at most. A step of growth or shrinking copies one slab at most.
 
@@ -29,23 +29,23 @@ const OWNER_SIZE: usize = size_of::<u32>();
 /// Blocks of the smallest size that fit a slab.
 const BLOCK_COUNT_MAX: usize = 512;
 
-/// Number of slabs.
-const SHELF_COUNT: usize = {
-    let (mut shelf_count, mut slab_len) = (0, BLOCK_COUNT_MAX);
+/// Number of size classes.
+const CLASS_COUNT: usize = {
+    let (mut class_count, mut slab_len) = (0, BLOCK_COUNT_MAX);
     while slab_len > 0 {
-        shelf_count += 1;
+        class_count += 1;
         slab_len = next_slab_len(slab_len);
     }
-    shelf_count
+    class_count
 };
 
-/// Blocks that fit a slab, by shelf.
-const SLAB_LENS: [u16; SHELF_COUNT] = {
-    let mut slab_lens = [0; SHELF_COUNT];
-    let (mut shelf, mut slab_len) = (0, BLOCK_COUNT_MAX);
+/// Blocks that fit a slab, by class.
+const SLAB_LENS: [u16; CLASS_COUNT] = {
+    let mut slab_lens = [0; CLASS_COUNT];
+    let (mut class, mut slab_len) = (0, BLOCK_COUNT_MAX);
     while slab_len > 0 {
-        slab_lens[shelf] = slab_len as u16;
-        shelf += 1;
+        slab_lens[class] = slab_len as u16;
+        class += 1;
         slab_len = next_slab_len(slab_len);
     }
     slab_lens
@@ -56,20 +56,20 @@ const fn next_slab_len(slab_len: usize) -> usize {
     if slab_len > 8 { slab_len - slab_len / 8 } else { slab_len - 1 }
 }
 
-/// Bytes of a block, including its owner, by shelf.
-const BLOCK_SIZES: [u16; SHELF_COUNT] = {
-    let mut sizes = [0; SHELF_COUNT];
-    let mut shelf = 0;
-    while shelf < SHELF_COUNT {
-        sizes[shelf] = ((SLAB_SIZE / SLAB_LENS[shelf] as usize) & !7) as u16;
-        shelf += 1;
+/// Bytes of a block, including its owner, by class.
+const BLOCK_SIZES: [u16; CLASS_COUNT] = {
+    let mut sizes = [0; CLASS_COUNT];
+    let mut class = 0;
+    while class < CLASS_COUNT {
+        sizes[class] = ((SLAB_SIZE / SLAB_LENS[class] as usize) & !7) as u16;
+        class += 1;
     }
     sizes
 };
 
 #[inline]
-fn block_size(shelf: usize) -> usize {
-    usize::from(BLOCK_SIZES[shelf])
+fn block_size(class: usize) -> usize {
+    usize::from(BLOCK_SIZES[class])
 }
 
 /// The identifier of a block.
@@ -78,25 +78,25 @@ pub(super) struct BlockId {
     /// The index in the slab in the low [`INDEX_BITS`], the slab's index above them; only the slab's index
     /// where slabs are single blocks.
     place: u32,
-    shelf: u8,
+    class: u8,
 }
 
 /// Bits that hold the index of any block in a slab.
 const INDEX_BITS: u32 = (BLOCK_COUNT_MAX - 1).ilog2() + 1;
 
 impl BlockId {
-    /// A block of no bytes, which is in no shelf.
-    pub(super) const NONE: Self = Self { place: 0, shelf: u8::MAX };
+    /// A block of no bytes, which is of no class.
+    pub(super) const NONE: Self = Self { place: 0, class: u8::MAX };
 }
 
 /// Blocks in slabs.
 #[derive(Default)]
 pub(super) struct SlabPool {
-    /// By size; shelves that were never used are not allocated.
-    slabs: Vec<Shelf>,
+    /// By class, in the order of [`BLOCK_SIZES`]; classes after the last one ever used are absent.
+    classes: Vec<SizeClass>,
 }
 
-struct Shelf {
+struct SizeClass {
     slabs: Vec<Slab>,
     slab_len: u32,
     /// As in a [`BlockId`]: 0 while `slab_len` is 1.
@@ -108,42 +108,42 @@ impl SlabPool {
     /// The bytes of a block.
     #[inline]
     pub(super) fn bytes(&self, id: BlockId) -> &[u8] {
-        let Some(shelf) = self.slabs.get(usize::from(id.shelf)) else { return &[] };
-        let (slab, range) = shelf.find(id);
-        &shelf.slabs[slab][range][OWNER_SIZE..]
+        let Some(class) = self.classes.get(usize::from(id.class)) else { return &[] };
+        let (slab, range) = class.find(id);
+        &class.slabs[slab][range][OWNER_SIZE..]
     }
 
     /// The mutable bytes of a block.
     #[inline]
     pub(super) fn bytes_mut(&mut self, id: BlockId) -> &mut [u8] {
-        let Some(shelf) = self.slabs.get_mut(usize::from(id.shelf)) else { return &mut [] };
-        &mut shelf.block_mut(id)[OWNER_SIZE..]
+        let Some(class) = self.classes.get_mut(usize::from(id.class)) else { return &mut [] };
+        &mut class.block_mut(id)[OWNER_SIZE..]
     }
 
     /// Whether blocks for this many bytes have another size than this one.
     pub(super) fn is_other_size(id: BlockId, size: usize) -> bool {
-        usize::from(id.shelf) != shelf_for(size)
+        usize::from(id.class) != class_for(size)
     }
 
     /// Allocates a block of at least this many bytes, with unspecified contents.
     pub(super) fn allocate(&mut self, heap: &Heap, size: usize, owner: u32) -> BlockId {
-        let number = shelf_for(size);
-        if self.slabs.len() <= number {
-            self.slabs.reserve_exact(number + 1 - self.slabs.len());
-            self.slabs.resize_with(number + 1, Shelf::new);
+        let number = class_for(size);
+        if self.classes.len() <= number {
+            self.classes.reserve_exact(number + 1 - self.classes.len());
+            self.classes.resize_with(number + 1, SizeClass::new);
         }
-        let shelf = &mut self.slabs[number];
-        shelf.reserve(heap, number);
-        let id = BlockId { place: shelf.place_of(shelf.block_count), shelf: number as u8 };
-        shelf.block_count += 1;
-        shelf.block_mut(id)[..OWNER_SIZE].copy_from_slice(&owner.to_le_bytes());
+        let class = &mut self.classes[number];
+        class.reserve(heap, number);
+        let id = BlockId { place: class.place_of(class.block_count), class: number as u8 };
+        class.block_count += 1;
+        class.block_mut(id)[..OWNER_SIZE].copy_from_slice(&owner.to_le_bytes());
         id
     }
 
     /// Copies a block to one of another size, as much as fits.
     pub(super) fn copy(&mut self, from: BlockId, to: BlockId) {
-        let numbers = [from.shelf, to.shelf].map(usize::from);
-        let [source, target] = self.slabs.get_disjoint_mut(numbers).expect("blocks of two sizes");
+        let numbers = [from.class, to.class].map(usize::from);
+        let [source, target] = self.classes.get_disjoint_mut(numbers).expect("blocks of two sizes");
         let source = &source.block_mut(from)[OWNER_SIZE..];
         let target = &mut target.block_mut(to)[OWNER_SIZE..];
         let size = source.len().min(target.len());
@@ -152,75 +152,76 @@ impl SlabPool {
 
     /// Frees a block. Returns the owner of the block that replaces it, if there is one.
     pub(super) fn free(&mut self, heap: &Heap, id: BlockId) -> Option<u32> {
-        let shelf = &mut self.slabs[usize::from(id.shelf)];
-        shelf.block_count -= 1;
-        let last = BlockId { place: shelf.place_of(shelf.block_count), ..id };
-        shelf.replace(id, last);
-        shelf.give_back(heap, usize::from(id.shelf));
+        let class = &mut self.classes[usize::from(id.class)];
+        class.block_count -= 1;
+        let last = BlockId { place: class.place_of(class.block_count), ..id };
+        class.replace(id, last);
+        class.free_vacant(heap, usize::from(id.class));
         (last != id).then(|| {
-            let owner = &shelf.block_mut(id)[..OWNER_SIZE];
+            let owner = &class.block_mut(id)[..OWNER_SIZE];
             u32::from_le_bytes(owner.try_into().expect("an owner is four bytes"))
         })
     }
 
     /// Bytes of memory of the slabs.
     pub(super) fn memory_bytes(&self) -> usize {
-        let slabs: usize = self.slabs.iter().flat_map(|shelf| &shelf.slabs).map(|slab| slab.len()).sum();
-        let of_slabs: usize = self.slabs.iter().map(|shelf| shelf.slabs.capacity() * size_of::<Slab>()).sum();
-        slabs + of_slabs + self.slabs.capacity() * size_of::<Shelf>()
+        let slabs: usize = self.classes.iter().flat_map(|class| &class.slabs).map(|slab| slab.len()).sum();
+        let of_slabs: usize =
+            self.classes.iter().map(|class| class.slabs.capacity() * size_of::<Slab>()).sum();
+        slabs + of_slabs + self.classes.capacity() * size_of::<SizeClass>()
     }
 
     /// Number of slabs.
     pub(super) fn slab_count(&self) -> usize {
-        self.slabs.iter().map(|shelf| shelf.slabs.len()).sum()
+        self.classes.iter().map(|class| class.slabs.len()).sum()
     }
 
     /// A copy in which all blocks keep their identifiers.
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
-        let copy = |shelf: &Shelf| Shelf {
-            slabs: shelf.slabs.iter().map(|slab| Slab::copy_of(heap, slab, slab.len())).collect(),
-            ..*shelf
+        let copy = |class: &SizeClass| SizeClass {
+            slabs: class.slabs.iter().map(|slab| Slab::copy_of(heap, slab, slab.len())).collect(),
+            ..*class
         };
-        Self { slabs: self.slabs.iter().map(copy).collect() }
+        Self { classes: self.classes.iter().map(copy).collect() }
     }
 
-    /// Panics if an invariant does not hold, given the blocks that owners have.
+    /// Verifies the invariants, given the blocks that owners have.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check(&self, owned: impl Iterator<Item = (u32, BlockId)>) -> Result<(), String> {
         let mut owned_count = 0;
         for (owner, id) in owned.filter(|(_, id)| *id != BlockId::NONE) {
             owned_count += 1;
-            let shelf = self.slabs.get(usize::from(id.shelf)).ok_or("a block is on no shelf")?;
-            if shelf.number_of(id) >= shelf.block_count {
+            let class = self.classes.get(usize::from(id.class)).ok_or("a block is of no class")?;
+            if class.number_of(id) >= class.block_count {
                 return Err(format!("{id:?} of {owner} is not taken"));
             }
-            let (slab, range) = shelf.find(id);
-            if shelf.slabs[slab][range][..OWNER_SIZE] != owner.to_le_bytes() {
+            let (slab, range) = class.find(id);
+            if class.slabs[slab][range][..OWNER_SIZE] != owner.to_le_bytes() {
                 return Err(format!("{id:?} is not owned by {owner}"));
             }
         }
-        if owned_count != self.slabs.iter().map(|shelf| shelf.block_count).sum::<u32>() {
+        if owned_count != self.classes.iter().map(|class| class.block_count).sum::<u32>() {
             return Err("a block has no owner".to_owned());
         }
-        for (number, shelf) in self.slabs.iter().enumerate() {
-            let full = shelf.slab_len as usize * block_size(number);
-            let Some((_, others)) = shelf.slabs.split_last() else { continue };
-            if others.iter().any(|slab| slab.len() != full) || shelf.capacity(number) < shelf.block_count {
-                return Err(format!("the slabs of shelf {number} are wrong"));
+        for (number, class) in self.classes.iter().enumerate() {
+            let full = class.slab_len as usize * block_size(number);
+            let Some((_, others)) = class.slabs.split_last() else { continue };
+            if others.iter().any(|slab| slab.len() != full) || class.capacity(number) < class.block_count {
+                return Err(format!("the slabs of class {number} are wrong"));
             }
         }
         Ok(())
     }
 }
 
-/// The shelf with the smallest blocks for this many bytes and the owner.
-fn shelf_for(size: usize) -> usize {
+/// The class with the smallest blocks for this many bytes and the owner.
+fn class_for(size: usize) -> usize {
     let slab_len = SLAB_SIZE / (size + OWNER_SIZE).next_multiple_of(8);
     debug_assert!(slab_len > 0, "leaves are smaller than a slab");
     SLAB_LENS.partition_point(|&len| usize::from(len) > slab_len)
 }
 
-impl Shelf {
+impl SizeClass {
     fn new() -> Self {
         Self { slabs: Vec::new(), slab_len: 1, index_bits: 0, block_count: 0 }
     }
@@ -228,7 +229,7 @@ impl Shelf {
     /// The slab of a block, and the block's place in it.
     #[inline]
     fn find(&self, id: BlockId) -> (usize, Range<usize>) {
-        let size = block_size(usize::from(id.shelf));
+        let size = block_size(usize::from(id.class));
         let start = (id.place & ((1 << self.index_bits) - 1)) as usize * size;
         ((id.place >> self.index_bits) as usize, start..start + size)
     }
@@ -291,7 +292,7 @@ impl Shelf {
     }
 
     /// Frees vacant blocks if they are more than a quarter of the used ones, or than a slab and a half.
-    fn give_back(&mut self, heap: &Heap, number: usize) {
+    fn free_vacant(&mut self, heap: &Heap, number: usize) {
         let spare_max = 1 + (self.block_count / 4).min(self.slab_len + self.slab_len / 2);
         if self.block_count == 0 {
             *self = Self::new();
@@ -432,9 +433,9 @@ mod tests {
     #[test]
     fn every_size_has_the_smallest_blocks_that_hold_it() {
         for size in (1..=super::super::leaf::LEAF_SIZE_MAX).step_by(if cfg!(miri) { 617 } else { 1 }) {
-            let shelf = shelf_for(size);
-            assert!(block_size(shelf) >= size + OWNER_SIZE, "{size}");
-            assert!(shelf == 0 || block_size(shelf - 1) < size + OWNER_SIZE, "{size}");
+            let class = class_for(size);
+            assert!(block_size(class) >= size + OWNER_SIZE, "{size}");
+            assert!(class == 0 || block_size(class - 1) < size + OWNER_SIZE, "{size}");
         }
     }
 }

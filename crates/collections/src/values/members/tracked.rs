@@ -1,7 +1,7 @@
 //! Members while a snapshot of them is taken: every function that changes a leaf or the table passes through here first.
 //!
-//! Leaves and table are tracked apart: what moves from a leaf to the table leaves the one and is new in the other. A
-//! split, or a merge that spills nothing, changes no position.
+//! Leaves and side table are tracked separately: an element that moves between them is removed from the one and
+//! new in the other. A split changes no position, nor does a merge that moves nothing to the side table.
 
 use super::linear_hash::LinearHashDirectory;
 use super::{Keyed, Many, Place, scan_position};
@@ -25,17 +25,17 @@ impl<K: Keyed> Many<K> {
     pub(super) fn before_change_at(&mut self, place: Place) {
         if self.tracker.is_set() {
             self.tracker.preserve(|state| {
-                let hash = state.hasher.hash(K::key(self.row.at(place)));
-                preserve_in_leaf(&self.row, state, hash);
+                let hash = state.hasher.hash(K::key(self.directory.at(place)));
+                preserve_in_leaf(&self.directory, state, hash);
             });
         }
     }
 
     /// Called before an entry with this hash is added to the table, changed or removed.
     #[inline]
-    pub(super) fn before_overflow_changes(&mut self, hash: u64) {
+    pub(super) fn before_side_table_changes(&mut self, hash: u64) {
         if self.tracker.is_set() {
-            self.tracker.preserve(|state| self.preserve_in_overflow(state, hash));
+            self.tracker.preserve(|state| self.preserve_in_side_table(state, hash));
         }
     }
 
@@ -44,10 +44,10 @@ impl<K: Keyed> Many<K> {
     pub(super) fn before_merge(&mut self) {
         if self.tracker.is_set() {
             self.tracker.preserve(|state| {
-                for element in self.row.leaf(self.row.leaf_count() - 1).iter() {
+                for element in self.directory.leaf(self.directory.leaf_count() - 1).iter() {
                     let hash = state.hasher.hash(K::key(element));
-                    preserve_in_leaf(&self.row, state, hash);
-                    self.preserve_in_overflow(state, hash);
+                    preserve_in_leaf(&self.directory, state, hash);
+                    self.preserve_in_side_table(state, hash);
                 }
             });
         }
@@ -57,9 +57,9 @@ impl<K: Keyed> Many<K> {
     pub(super) fn before_expiry(&mut self, from: u32, bucket_count_max: usize, now: i64) {
         if self.tracker.is_set() {
             self.tracker.preserve(|state| {
-                self.overflow.expire_walk(from, bucket_count_max, now, |entry| {
+                self.side_table.expire_walk(from, bucket_count_max, now, |entry| {
                     let hash = state.hasher.hash(entry.key());
-                    self.preserve_in_overflow(state, hash);
+                    self.preserve_in_side_table(state, hash);
                 });
             });
         }
@@ -67,20 +67,20 @@ impl<K: Keyed> Many<K> {
 
     #[cold]
     fn preserve_in_leaf(&self, hash: u64) {
-        self.tracker.preserve(|state| preserve_in_leaf(&self.row, state, hash));
+        self.tracker.preserve(|state| preserve_in_leaf(&self.directory, state, hash));
     }
 
-    fn preserve_in_overflow(&self, state: &mut State, hash: u64) {
-        state.preserve_in_table(&self.overflow, hash, K::overflow_element, |_, _| true);
+    fn preserve_in_side_table(&self, state: &mut State, hash: u64) {
+        state.preserve_in_table(&self.side_table, hash, K::side_table_element, |_, _| true);
     }
 }
 
-fn preserve_in_leaf<K: Keyed>(row: &LinearHashDirectory<K>, state: &mut State, hash: u64) {
+fn preserve_in_leaf<K: Keyed>(directory: &LinearHashDirectory<K>, state: &mut State, hash: u64) {
     let State { sink, hasher, leaves, .. } = state;
     let Some(positions) = leaves.begin_change(scan_position(hash)) else { return };
     let mut next = positions.start;
     while next < positions.end {
-        next = row.scan(hasher, next as u32, &mut |element| {
+        next = directory.scan(hasher, next as u32, &mut |element| {
             let position = scan_position(hasher.hash(K::key(element)));
             if positions.contains(&u64::from(position)) {
                 sink.add(K::element(element));
@@ -97,7 +97,7 @@ impl<K: Keyed> Walkable for Many<K> {
             }
             let mut len = 0;
             let State { sink, hasher, leaves, .. } = state;
-            let next = self.row.scan(hasher, from, &mut |element| {
+            let next = self.directory.scan(hasher, from, &mut |element| {
                 len += 1;
                 let is_preserved = || leaves.is_preserved(scan_position(hasher.hash(K::key(element))));
                 if !leaves.has_marks() || !is_preserved() {
@@ -107,7 +107,7 @@ impl<K: Keyed> Walkable for Many<K> {
             leaves.advance(Some(next));
             state.visit(len);
         }
-        state.walk_table(&self.overflow, limits, K::overflow_element)
+        state.walk_table(&self.side_table, limits, K::side_table_element)
     }
 }
 
@@ -115,10 +115,14 @@ impl<K: Keyed> Drop for Many<K> {
     #[inline]
     fn drop(&mut self) {
         if self.tracker.is_set() {
-            let Self { row, overflow, tracker } = self;
+            let Self { directory, side_table, tracker } = self;
             tracker.detach(|| {
-                let row = std::mem::replace(row, LinearHashDirectory::new());
-                Box::new(Self { row, overflow: std::mem::take(overflow), tracker: Tracker::default() })
+                let directory = std::mem::replace(directory, LinearHashDirectory::new());
+                Box::new(Self {
+                    directory,
+                    side_table: std::mem::take(side_table),
+                    tracker: Tracker::default(),
+                })
             });
         }
     }

@@ -23,7 +23,7 @@ impl Keyed for Whole {
         Element::Member(element)
     }
 
-    fn overflow_element(entry: Entry<'_>) -> Element<'_> {
+    fn side_table_element(entry: Entry<'_>) -> Element<'_> {
         Element::Member(entry.key())
     }
 }
@@ -33,7 +33,7 @@ impl Members<Whole> {
     #[inline]
     pub(crate) fn contains(&self, hash: u64, member: &[u8]) -> bool {
         self.find(hash, member).is_some()
-            || self.overflow().is_some_and(|overflow| overflow.find(hash, member).is_some())
+            || self.side_table().is_some_and(|side_table| side_table.find(hash, member).is_some())
     }
 
     /// Adds a member. Returns whether it was new.
@@ -50,7 +50,7 @@ impl Members<Whole> {
     #[inline]
     pub(crate) fn add_new(&mut self, alloc: AllocContext<'_>, hash: u64, member: &[u8]) {
         if !self.try_add(alloc, hash, member) {
-            add_to_overflow(self.overflow_or_new(alloc, hash), alloc, hash, member);
+            add_to_side_table(self.side_table_or_new(alloc, hash), alloc, hash, member);
         }
     }
 
@@ -60,16 +60,17 @@ impl Members<Whole> {
             self.remove_member(alloc, place);
             return true;
         }
-        let removed = self.overflow_mut(hash).and_then(|overflow| overflow.remove(alloc.heap, hash, member));
+        let removed =
+            self.side_table_mut(hash).and_then(|side_table| side_table.remove(alloc.heap, hash, member));
         if removed.is_some() {
-            self.make_compact(alloc, spill(alloc));
+            self.make_compact(alloc, side_table_adder(alloc));
         }
         removed.is_some()
     }
 
     /// Removes the member at a place.
     pub(crate) fn remove_member(&mut self, alloc: AllocContext<'_>, place: Place) {
-        self.remove_at(alloc, place, spill(alloc));
+        self.remove_at(alloc, place, side_table_adder(alloc));
     }
 
     /// Visits the members in the order of [`Self::iter`] until `visit` returns false.
@@ -83,17 +84,17 @@ impl Members<Whole> {
 
     /// Every member, in the order in which they are stored.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let overflow = self.overflow().into_iter().flat_map(Table::iter);
-        self.iter_leaves().chain(overflow.map(|entry| entry.key()))
+        let side_table = self.side_table().into_iter().flat_map(Table::iter);
+        self.iter_leaves().chain(side_table.map(|entry| entry.key()))
     }
 }
 
-fn add_to_overflow(overflow: &mut Table, alloc: AllocContext<'_>, hash: u64, member: &[u8]) {
-    overflow.upsert(alloc.heap, hash, member, NewValue::Bytes(&[]), ExpiryChange::Clear);
+fn add_to_side_table(side_table: &mut Table, alloc: AllocContext<'_>, hash: u64, member: &[u8]) {
+    side_table.upsert(alloc.heap, hash, member, NewValue::Bytes(&[]), ExpiryChange::Clear);
 }
 
-fn spill(alloc: AllocContext<'_>) -> impl FnMut(&mut Table, &[u8]) {
-    move |overflow, member| add_to_overflow(overflow, alloc, alloc.hasher.hash(member), member)
+fn side_table_adder(alloc: AllocContext<'_>) -> impl FnMut(&mut Table, &[u8]) {
+    move |side_table, member| add_to_side_table(side_table, alloc, alloc.hasher.hash(member), member)
 }
 
 impl std::fmt::Debug for Members<Whole> {
@@ -123,19 +124,19 @@ mod tests {
         };
         assert_eq!(filled().check(alloc), Ok(()));
         let faults: [fn(&Heap, &mut LinearHashDirectory<Whole>); 4] = [
-            |_, row| *row.parts().1 += 1,
-            |_, row| row.parts().0[0].swap(0, 1),
-            |heap, row| row.push_anyway(heap, 2, 7, b"unexpected"),
-            |heap, row| {
-                let member: Box<[u8]> = row.leaf(1).at(0).into();
-                let tag = row.leaf(1).tag(0);
-                row.push_anyway(heap, 1, tag, &member);
-                *row.parts().1 += 1;
+            |_, directory| *directory.parts().1 += 1,
+            |_, directory| directory.parts().0[0].swap(0, 1),
+            |heap, directory| directory.push_anyway(heap, 2, 7, b"unexpected"),
+            |heap, directory| {
+                let member: Box<[u8]> = directory.leaf(1).at(0).into();
+                let tag = directory.leaf(1).tag(0);
+                directory.push_anyway(heap, 1, tag, &member);
+                *directory.parts().1 += 1;
             },
         ];
         for (number, fault) in faults.into_iter().enumerate() {
             let mut members = filled();
-            fault(&heap, &mut members.many_mut(alloc).row);
+            fault(&heap, &mut members.many_mut(alloc).directory);
             assert!(members.check(alloc).is_err(), "fault {number}");
         }
     }

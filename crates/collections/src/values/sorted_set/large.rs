@@ -8,7 +8,7 @@
 use super::Updated;
 use super::cursor::Cursor;
 use super::leaf::Link;
-use super::order::{Probe, score_key, score_of};
+use super::order::{SearchTarget, score_key, score_of};
 use super::tree::Tree;
 use crate::memory::heap::Heap;
 use crate::values::collection::AllocContext;
@@ -23,7 +23,7 @@ pub(super) struct Large {
     tree: Tree,
     tracker: Tracker,
     /// Whether the encoding is reported as `listpack`, as thresholds may be set very high.
-    pub(super) is_named_listpack: bool,
+    pub(super) is_reported_as_listpack: bool,
 }
 
 impl Large {
@@ -55,8 +55,8 @@ impl Large {
         Some((self.tree.rank_of(score_key(score), entry), score))
     }
 
-    pub(super) fn position(&self, probe: &Probe<'_>) -> usize {
-        self.tree.rank(probe)
+    pub(super) fn position(&self, target: &SearchTarget<'_>) -> usize {
+        self.tree.rank(target)
     }
 
     pub(super) fn cursor(&self, rank: usize) -> Cursor<'_> {
@@ -138,12 +138,12 @@ impl Large {
             for link in links.iter() {
                 // SAFETY: (1) the table still has the entry.
                 let entry = unsafe { link.entry() };
-                // The tree has not got it any more; only the table's entry is preserved.
+                // The tree no longer has the element; the snapshot preserves the table's entry.
                 let hash = hash_of(link);
                 self.before_change(hash);
                 let removed = self.table.remove(alloc.heap, hash, entry.key());
                 if !removed.as_ref().is_some_and(|removed| link.leads_to(removed.entry())) {
-                    // The tree still links to it.
+                    // The entry is not freed: the tree still links to it.
                     std::mem::forget(removed);
                     panic!("each member exists once");
                 }
@@ -157,7 +157,7 @@ impl Large {
         let after = start + count;
         let elements = self.elements(0, start).chain(self.elements(after, self.len() - after));
         let mut kept = Self::of_ordered(alloc, elements);
-        kept.is_named_listpack = self.is_named_listpack;
+        kept.is_reported_as_listpack = self.is_reported_as_listpack;
         *self = kept;
     }
 
@@ -195,7 +195,12 @@ impl Large {
                 links.push((score_key(score), unsafe { Link::new(entry) }));
             }
         }
-        Self { table, tree: Tree::of_ordered(&links), tracker: Tracker::default(), is_named_listpack: false }
+        Self {
+            table,
+            tree: Tree::of_ordered(&links),
+            tracker: Tracker::default(),
+            is_reported_as_listpack: false,
+        }
     }
 
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
@@ -206,7 +211,12 @@ impl Large {
         let link = |(order, entry)| (order, unsafe { Link::new(entry) });
         let links: Vec<_> = entries.into_iter().map(link).collect();
         let tree = Tree::of_ordered(&links);
-        Self { table, tree, tracker: Tracker::default(), is_named_listpack: self.is_named_listpack }
+        Self {
+            table,
+            tree,
+            tracker: Tracker::default(),
+            is_reported_as_listpack: self.is_reported_as_listpack,
+        }
     }
 
     /// Verifies the invariants in the header of this file, the table's and the tree's.
@@ -249,7 +259,7 @@ impl Walkable for Large {
     fn walk(&self, state: &mut State, limits: PortionLimits) -> bool {
         let before = match &state.last {
             None => self.len(),
-            Some((order, member)) => self.tree.rank(&Probe::Element(*order, member)),
+            Some((order, member)) => self.tree.rank(&SearchTarget::Element(*order, member)),
         };
         let Some(start) = before.checked_sub(1) else { return true };
         let mut cursor = self.cursor(start);
@@ -276,11 +286,11 @@ impl Drop for Large {
     #[inline]
     fn drop(&mut self) {
         if self.tracker.is_set() {
-            let Self { table, tree, tracker, is_named_listpack } = self;
+            let Self { table, tree, tracker, is_reported_as_listpack } = self;
             tracker.detach(|| {
                 let (table, tree) = (std::mem::take(table), std::mem::take(tree));
-                let is_named_listpack = *is_named_listpack;
-                Box::new(Self { table, tree, tracker: Tracker::default(), is_named_listpack })
+                let is_reported_as_listpack = *is_reported_as_listpack;
+                Box::new(Self { table, tree, tracker: Tracker::default(), is_reported_as_listpack })
             });
         }
     }

@@ -14,7 +14,7 @@
 
 use std::ptr::NonNull;
 
-use super::order::{Probe, score_key, score_of};
+use super::order::{SearchTarget, score_key, score_of};
 use crate::bucket::ADDRESS_BITS;
 use crate::memory::prefetch;
 use crate::values::entry::Entry;
@@ -154,16 +154,16 @@ impl Leaf {
         (order.saturating_sub(self.base) >> self.shift).min(TAG_MAX)
     }
 
-    /// Number of elements before the probe.
-    pub(super) fn position(&self, probe: &Probe<'_>) -> usize {
+    /// Number of elements before the target.
+    pub(super) fn position(&self, target: &SearchTarget<'_>) -> usize {
         let words = self.words();
-        let (start, end) = match probe.order() {
+        let (start, end) = match target.order() {
             None => (0, words.len()),
             Some(order) => self.range_of_tag(self.tag(order)),
         };
         let is_behind = |index: usize| {
             let entry = self.entry(index);
-            probe.is_behind(score_key(score_of(entry)), || entry.key())
+            target.is_behind(score_key(score_of(entry)), || entry.key())
         };
         partition_point(start, end, is_behind)
     }
@@ -172,8 +172,8 @@ impl Leaf {
     pub(super) fn find(&self, order: u64, entry: Entry<'_>) -> Option<usize> {
         let (start, end) = self.range_of_tag(self.tag(order));
         let bits = bits_of(entry);
-        let is_it = |word: &u64| word & SHIFTED_ADDRESS_MASK == bits;
-        self.words[start..end].iter().position(is_it).map(|offset| start + offset)
+        let is_match = |word: &u64| word & SHIFTED_ADDRESS_MASK == bits;
+        self.words[start..end].iter().position(is_match).map(|offset| start + offset)
     }
 
     #[inline]

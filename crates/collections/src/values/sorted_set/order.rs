@@ -18,9 +18,9 @@ pub enum Bound<'a> {
     AfterMember(&'a [u8]),
 }
 
-/// The value with which elements are compared.
+/// A place in the order that a search looks for: the search compares elements with it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Probe<'a> {
+pub(super) enum SearchTarget<'a> {
     /// The first element of at least this order.
     Order(u64),
     /// The place of this element.
@@ -32,29 +32,29 @@ pub(super) enum Probe<'a> {
 }
 
 impl<'a> Bound<'a> {
-    pub(super) fn probe(self) -> Probe<'a> {
+    pub(super) fn target(self) -> SearchTarget<'a> {
         match self {
-            Self::BeforeScore(score) => Probe::Order(score_key(score)),
-            Self::AfterScore(score) => Probe::Order(score_key(score) + 1),
-            Self::BeforeMember(member) => Probe::Member(member),
-            Self::AfterMember(member) => Probe::AfterMember(member),
+            Self::BeforeScore(score) => SearchTarget::Order(score_key(score)),
+            Self::AfterScore(score) => SearchTarget::Order(score_key(score) + 1),
+            Self::BeforeMember(member) => SearchTarget::Member(member),
+            Self::AfterMember(member) => SearchTarget::AfterMember(member),
         }
     }
 }
 
-impl Probe<'_> {
-    /// Whether an element lies before the probe. `member` is called only if its order does not decide.
+impl SearchTarget<'_> {
+    /// Whether an element lies before the target. `member` is called only if its order does not decide.
     #[inline]
     pub(super) fn is_behind<'m>(&self, order: u64, member: impl FnOnce() -> &'m [u8]) -> bool {
         match *self {
-            Self::Order(probe) => order < probe,
-            Self::Element(probe, bytes) => order < probe || order == probe && member() < bytes,
+            Self::Order(target) => order < target,
+            Self::Element(target, bytes) => order < target || order == target && member() < bytes,
             Self::Member(bytes) => member() < bytes,
             Self::AfterMember(bytes) => member() <= bytes,
         }
     }
 
-    /// The order of the probe, if it has one.
+    /// The order of the target, if it has one.
     #[inline]
     pub(super) fn order(&self) -> Option<u64> {
         match *self {

@@ -4,7 +4,7 @@
 //! 2          number of elements
 //! 2          room: elements that the arrays have place for
 //! 2          bytes of all members with their lengths
-//! 1          whether its name for the client is `skiplist`
+//! 1          whether the reported encoding is `skiplist`
 //! 1          not used
 //! room x 8   scores
 //! room x 2   offsets of the members, counted from the first one
@@ -22,7 +22,7 @@
 //!    element.
 //! 4. Each tag is that of its member's hash.
 
-use super::order::{Probe, score_key};
+use super::order::{SearchTarget, score_key};
 use crate::memory::prefetch;
 
 /// Elements of the largest small set; few under Miri.
@@ -86,11 +86,11 @@ impl Small {
         self.header(ROOM_AT)
     }
 
-    pub(super) fn is_named_skiplist(&self) -> bool {
+    pub(super) fn is_reported_as_skiplist(&self) -> bool {
         self.bytes.get(NAME_AT).is_some_and(|name| *name != 0)
     }
 
-    pub(super) fn name_skiplist(&mut self) {
+    pub(super) fn report_as_skiplist(&mut self) {
         if self.bytes.is_empty() {
             self.rebuild(0, 0);
         }
@@ -180,15 +180,15 @@ impl Small {
         None
     }
 
-    /// Number of elements before the probe.
-    pub(super) fn position(&self, probe: &Probe<'_>) -> usize {
-        let is_behind = |index: usize| probe.is_behind(score_key(self.score(index)), || self.member(index));
+    /// Number of elements before the target.
+    pub(super) fn position(&self, target: &SearchTarget<'_>) -> usize {
+        let is_behind = |index: usize| target.is_behind(score_key(self.score(index)), || self.member(index));
         super::leaf::partition_point(0, self.len(), is_behind)
     }
 
     /// Adds an absent member that fits. Returns its index.
     pub(super) fn insert(&mut self, tag: u8, member: &[u8], score: f64) -> usize {
-        let index = self.position(&Probe::Element(score_key(score), member));
+        let index = self.position(&SearchTarget::Element(score_key(score), member));
         self.make_room(member.len() + 2);
         let offset = self.header(SIZE_AT);
         let mut at = self.members_at() + offset;
@@ -212,7 +212,7 @@ impl Small {
 
     /// Changes the score of an element. Returns its new index.
     pub(super) fn set_score_at(&mut self, index: usize, score: f64) -> usize {
-        let position = self.position(&Probe::Element(score_key(score), self.member(index)));
+        let position = self.position(&SearchTarget::Element(score_key(score), self.member(index)));
         let new_index = position - usize::from(index < position);
         self.set_score(index, score);
         self.move_element(index, new_index);
@@ -287,7 +287,7 @@ impl Small {
         new.set_header(LEN_AT, len);
         new.set_header(ROOM_AT, room);
         new.set_header(SIZE_AT, members_size);
-        new.bytes[NAME_AT] = u8::from(self.is_named_skiplist());
+        new.bytes[NAME_AT] = u8::from(self.is_reported_as_skiplist());
         let arrays = [
             (HEADER_SIZE, HEADER_SIZE, len * SCORE_SIZE),
             (self.offsets_at(), new.offsets_at(), len * OFFSET_SIZE),

@@ -21,7 +21,7 @@
 //! Start reading at [`Tree::insert`].
 
 use super::leaf::{LEAF_LEN_MAX, Leaf, Link, partition_point};
-use super::order::Probe;
+use super::order::SearchTarget;
 use crate::estimate::estimated_sum;
 use crate::values::entry::Entry;
 
@@ -145,15 +145,15 @@ impl Tree {
     /// Changes the order of an element, if that is possible within its leaf. The entry still has its old
     /// score, and the caller writes the new one right after; if impossible, nothing changes.
     pub(super) fn try_reorder(&mut self, old: u64, new: u64, entry: Entry<'_>) -> bool {
-        let probe = Probe::Element(old, entry.key());
+        let target = SearchTarget::Element(old, entry.key());
         let mut node = self.root.as_mut();
         while let Some(Node::Inner(inner)) = node {
-            let index = inner.child_with(&probe, entry);
+            let index = inner.child_with(&target, entry);
             node = inner.children[index].as_mut();
         }
         let Some(Node::Leaf(leaf)) = node else { unreachable!("no inner node is empty") };
         let from = leaf.find(old, entry).expect("the element exists");
-        let position = leaf.position(&Probe::Element(new, entry.key()));
+        let position = leaf.position(&SearchTarget::Element(new, entry.key()));
         let to = position - usize::from(from < position);
         // Only strictly inside: the parents store the first element and the bound behind the last.
         let is_inside = from > 0 && to > 0 && to + 1 < leaf.len();
@@ -163,24 +163,24 @@ impl Tree {
         is_inside
     }
 
-    /// Number of elements before the probe.
-    pub(super) fn rank(&self, probe: &Probe<'_>) -> usize {
+    /// Number of elements before the target.
+    pub(super) fn rank(&self, target: &SearchTarget<'_>) -> usize {
         let (mut node, mut rank) = (self.root.as_ref(), 0);
         while let Some(Node::Inner(inner)) = node {
-            let index = inner.child_of(probe);
+            let index = inner.child_of(target);
             rank += inner.count_before(index);
             node = inner.children[index].as_ref();
         }
         let Some(Node::Leaf(leaf)) = node else { return rank };
-        rank + leaf.position(probe)
+        rank + leaf.position(target)
     }
 
     /// The rank of an existing element.
     pub(super) fn rank_of(&self, order: u64, entry: Entry<'_>) -> usize {
-        let probe = Probe::Element(order, entry.key());
+        let target = SearchTarget::Element(order, entry.key());
         let (mut node, mut rank) = (self.root.as_ref(), 0);
         while let Some(Node::Inner(inner)) = node {
-            let index = inner.child_with(&probe, entry);
+            let index = inner.child_with(&target, entry);
             rank += inner.count_before(index);
             node = inner.children[index].as_ref();
         }
@@ -307,7 +307,7 @@ impl Node {
 }
 
 fn insert_into_leaf(leaf: &mut Box<Leaf>, new: &New<'_>, edge: Edge) -> Inserted {
-    let index = leaf.position(&Probe::Element(new.order, new.member));
+    let index = leaf.position(&SearchTarget::Element(new.order, new.member));
     let is_first = index == 0;
     if !leaf.is_full() {
         leaf.insert(index, new.order, new.link);
@@ -362,12 +362,12 @@ impl Inner {
         unsafe { self.firsts[index].entry() }
     }
 
-    /// The child that contains the probe's place: the last one whose first element lies before it, or the
+    /// The child that contains the target's place: the last one whose first element lies before it, or the
     /// first.
     #[inline]
-    fn child_of(&self, probe: &Probe<'_>) -> usize {
-        let is_behind = |index: usize| probe.is_behind(self.orders[index], || self.first(index).key());
-        match probe.order() {
+    fn child_of(&self, target: &SearchTarget<'_>) -> usize {
+        let is_behind = |index: usize| target.is_behind(self.orders[index], || self.first(index).key());
+        match target.order() {
             None => partition_point(1, self.len, is_behind) - 1,
             Some(order) => {
                 // Where the order decides, as it usually does, this reads no member.
@@ -379,10 +379,10 @@ impl Inner {
         }
     }
 
-    /// The child that has the probe's element.
+    /// The child that has the target's element.
     #[inline]
-    fn child_with(&self, probe: &Probe<'_>, entry: Entry<'_>) -> usize {
-        let index = self.child_of(probe);
+    fn child_with(&self, target: &SearchTarget<'_>, entry: Entry<'_>) -> usize {
+        let index = self.child_of(target);
         let is_next = index + 1 < self.len && self.firsts[index + 1].leads_to(entry);
         index + usize::from(is_next)
     }
@@ -401,7 +401,7 @@ impl Inner {
     }
 
     fn insert(&mut self, new: &New<'_>, edge: Edge) -> Inserted {
-        let index = self.child_of(&Probe::Element(new.order, new.member));
+        let index = self.child_of(&SearchTarget::Element(new.order, new.member));
         let is_last = index + 1 == self.len;
         let edge = Edge { left: edge.left && index == 0, right: edge.right && is_last };
         let inserted = self.child_mut(index).insert(new, edge);

@@ -243,9 +243,9 @@ impl Stream {
             };
             before_change(&mut self.tracker, first, node);
             let count = u64::from(node.delete_front(first, |id| {
-                let goes = excess > 0 && !matches!(to, TrimTo::Id(min) if id >= min);
-                excess -= u64::from(goes);
-                goes
+                let is_deleted = excess > 0 && !matches!(to, TrimTo::Id(min) if id >= min);
+                excess -= u64::from(is_deleted);
+                is_deleted
             }));
             if node.live_count == 0 {
                 front.remove();
@@ -260,14 +260,14 @@ impl Stream {
         deleted
     }
 
-    /// As [`trim`](Self::trim), but keeps entries for which `may_go` returns false, and continues behind
+    /// As [`trim`](Self::trim), but keeps entries for which `may_delete` returns false, and continues behind
     /// them. Visits every entry in the range. Returns the ids of the deleted ones.
     pub fn trim_some(
         &mut self,
         to: TrimTo,
         whole_nodes_only: bool,
         limit: u64,
-        may_go: impl Fn(&Self, StreamId) -> bool,
+        may_delete: impl Fn(&Self, StreamId) -> bool,
     ) -> Vec<StreamId> {
         let mut deleted = Vec::new();
         let mut has_stayed = false;
@@ -290,7 +290,7 @@ impl Stream {
                 } {
                     break 'nodes;
                 }
-                if may_go(self, id) {
+                if may_delete(self, id) {
                     leaves_gap |= has_stayed;
                     deleted.push(id);
                 } else {

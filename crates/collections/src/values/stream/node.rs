@@ -186,10 +186,17 @@ impl Node {
         true
     }
 
-    /// Marks the live entries at the front as deleted while `goes` returns true. Returns their number.
-    pub(super) fn delete_front(&mut self, first: StreamId, mut goes: impl FnMut(StreamId) -> bool) -> u32 {
-        let places: Vec<u32> =
-            self.iter(first).take_while(|placed| goes(placed.entry.id)).map(|placed| placed.at).collect();
+    /// Marks the live entries at the front as deleted while `is_deleted` returns true. Returns their number.
+    pub(super) fn delete_front(
+        &mut self,
+        first: StreamId,
+        mut is_deleted: impl FnMut(StreamId) -> bool,
+    ) -> u32 {
+        let places: Vec<u32> = self
+            .iter(first)
+            .take_while(|placed| is_deleted(placed.entry.id))
+            .map(|placed| placed.at)
+            .collect();
         places.iter().for_each(|at| self.mark_deleted(*at));
         self.compact(first);
         places.len() as u32

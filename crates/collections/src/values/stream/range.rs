@@ -1,4 +1,4 @@
-//! Walking over a stream's entries, from either side.
+//! Walking over a stream's entries, ascending or descending.
 
 use std::collections::{BTreeMap, btree_map};
 

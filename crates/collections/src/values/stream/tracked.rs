@@ -1,8 +1,8 @@
 //! A stream while a snapshot walks it in portions, see `tracking.rs`.
 //!
-//! The entries are written in their order, node by node. What changes preserve is *kept* here until the walk arrives: a node
-//! that changes for the first time is copied, and one that is removed is moved. The ids at which nodes begin are their
-//! positions.
+//! The entries are written in their order, node by node. The nodes that changes preserve are *kept* here until
+//! the walk reaches them: a node that changes for the first time is copied, and one that is removed is moved.
+//! The ids at which nodes begin are their positions.
 //!
 //! Invariant: each node of the cut that is not walked is kept, or in the stream as it was at the cut. A node of the stream
 //! is of the cut, unless it begins behind `cut_end`, or `added` has its id, or a kept node has it.

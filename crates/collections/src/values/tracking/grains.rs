@@ -14,7 +14,7 @@ pub(crate) struct Grains {
     marks: Vec<u64>,
 }
 
-/// Behind all positions.
+/// The position after all others.
 const END: u64 = 1 << 32;
 
 /// Smallest and largest number of grains, as a power of two.

@@ -1,4 +1,4 @@
-//! Plays sequences to the judge and to ours, and reduces a sequence with a mismatch to the necessary steps.
+//! Plays sequences to the reference and to ours, and reduces a sequence with a mismatch to the necessary steps.
 
 use std::fmt::{self, Write};
 use std::io;
@@ -11,37 +11,41 @@ use super::sequence::{Sequence, Step};
 use crate::reply::Quoted;
 use crate::server::{Program, Server};
 
-/// Maximum time of the reduction: a quick long report is better than a late short one.
+/// Maximum time of the reduction. When it is over, the sequence is reported as it is.
 const SHRINK_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// The compared servers.
-pub struct Contest {
-    judge: Server,
+pub struct Comparison {
+    reference: Server,
     ours: Server,
     /// Used only for reports, on mismatches.
-    witness: Option<Server>,
+    second_peer: Option<Server>,
 }
 
 /// A sequence with differing replies, and the replies.
 pub struct Mismatch {
     sequence: Sequence,
     difference: Difference,
-    witness: Option<String>,
+    second_peer: Option<String>,
     names: [&'static str; 2],
 }
 
 enum Difference {
     /// The replies to the last step of the sequence.
-    Answers { judge: Answer, ours: Answer },
+    Answers { reference: Answer, ours: Answer },
     /// All replies were equal, but the stored data differ.
-    States { judge: Vec<KeyState>, ours: Vec<KeyState> },
+    States { reference: Vec<KeyState>, ours: Vec<KeyState> },
 }
 
-impl Contest {
+impl Comparison {
     /// Starts the servers.
-    pub fn start(judge: &Program, ours: &Program, witness: Option<&Program>) -> io::Result<Contest> {
-        let witness = witness.map(Server::start).transpose()?;
-        Ok(Contest { judge: Server::start(judge)?, ours: Server::start(ours)?, witness })
+    pub fn start(
+        reference: &Program,
+        ours: &Program,
+        second_peer: Option<&Program>,
+    ) -> io::Result<Comparison> {
+        let second_peer = second_peer.map(Server::start).transpose()?;
+        Ok(Comparison { reference: Server::start(reference)?, ours: Server::start(ours)?, second_peer })
     }
 
     /// Plays a sequence; returns a mismatch in reduced form.
@@ -50,33 +54,42 @@ impl Contest {
             return Ok(None);
         };
         let (sequence, difference) = self.shrink(sequence, difference)?;
-        let witness = self.query_witness(&sequence)?;
-        Ok(Some(Mismatch { sequence, difference, witness, names: [self.judge.name(), self.ours.name()] }))
+        let second_peer = self.query_second_peer(&sequence)?;
+        Ok(Some(Mismatch {
+            sequence,
+            difference,
+            second_peer,
+            names: [self.reference.name(), self.ours.name()],
+        }))
     }
 
     /// Returns the first difference, with the sequence up to it.
     fn compare(&mut self, sequence: &Sequence) -> io::Result<Option<(Sequence, Difference)>> {
-        let judge = play(&mut self.judge, sequence, None)?;
-        let ours = play(&mut self.ours, sequence, Some(&judge.waiting))?;
+        let reference = play(&mut self.reference, sequence, None)?;
+        let ours = play(&mut self.ours, sequence, Some(&reference.waiting))?;
         let mut context = Context::default();
         let first = match sequence.ensemble {
-            Some(ensemble) => published::first_difference(ensemble, sequence, &judge.answers, &ours.answers),
+            Some(ensemble) => {
+                published::first_difference(ensemble, sequence, &reference.answers, &ours.answers)
+            }
             None => None,
         };
-        let mut pairs = judge.answers.iter().zip(&ours.answers).zip(&sequence.steps);
+        let mut pairs = reference.answers.iter().zip(&ours.answers).zip(&sequence.steps);
         let first = first.or_else(|| {
-            pairs.position(|((judge, ours), step)| {
+            pairs.position(|((reference, ours), step)| {
                 context.note(step);
-                sequence.ensemble.is_none() && !normal::agree(step, judge, ours, context)
+                sequence.ensemble.is_none() && !normal::agree(step, reference, ours, context)
             })
         });
         if let Some(at) = first {
             let steps = sequence.steps[..=at].to_vec();
-            let difference =
-                Difference::Answers { judge: judge.answers[at].clone(), ours: ours.answers[at].clone() };
+            let difference = Difference::Answers {
+                reference: reference.answers[at].clone(),
+                ours: ours.answers[at].clone(),
+            };
             return Ok(Some((Sequence { steps, ..sequence.clone() }, difference)));
         }
-        Ok(compare_states(judge, ours).map(|difference| (sequence.clone(), difference)))
+        Ok(compare_states(reference, ours).map(|difference| (sequence.clone(), difference)))
     }
 
     /// Removes steps, halves first, then single steps, as long as a difference remains.
@@ -107,26 +120,30 @@ impl Contest {
         Ok((sequence, difference))
     }
 
-    fn query_witness(&mut self, sequence: &Sequence) -> io::Result<Option<String>> {
-        let Some(witness) = &mut self.witness else { return Ok(None) };
-        let played = play(witness, sequence, None)?;
+    fn query_second_peer(&mut self, sequence: &Sequence) -> io::Result<Option<String>> {
+        let Some(second_peer) = &mut self.second_peer else { return Ok(None) };
+        let played = play(second_peer, sequence, None)?;
         let last = played.answers.last().map(show_answer).unwrap_or_default();
-        Ok(Some(format!("{}: {last}", witness.name())))
+        Ok(Some(format!("{}: {last}", second_peer.name())))
     }
 }
 
-fn compare_states(mut judge: Played, mut ours: Played) -> Option<Difference> {
-    let is_same = judge.state.len() == ours.state.len()
-        && judge.state.iter().zip(&ours.state).all(|(judge, ours)| normal::agree_states(judge, ours));
+fn compare_states(mut reference: Played, mut ours: Played) -> Option<Difference> {
+    let is_same = reference.state.len() == ours.state.len()
+        && reference
+            .state
+            .iter()
+            .zip(&ours.state)
+            .all(|(reference, ours)| normal::agree_states(reference, ours));
     if is_same {
         return None;
     }
     let equal_in =
         |states: &[KeyState], key: &KeyState| states.iter().any(|other| normal::agree_states(other, key));
-    let both = (judge.state.clone(), ours.state.clone());
-    judge.state.retain(|key| !equal_in(&both.1, key));
+    let both = (reference.state.clone(), ours.state.clone());
+    reference.state.retain(|key| !equal_in(&both.1, key));
     ours.state.retain(|key| !equal_in(&both.0, key));
-    Some(Difference::States { judge: judge.state, ours: ours.state })
+    Some(Difference::States { reference: reference.state, ours: ours.state })
 }
 
 impl fmt::Display for Mismatch {
@@ -143,18 +160,18 @@ impl fmt::Display for Mismatch {
                 None => writeln!(out, "    {}{batch}", words.join(" "))?,
             }
         }
-        let [judge_name, ours_name] = self.names;
+        let [reference_name, ours_name] = self.names;
         match &self.difference {
-            Difference::Answers { judge, ours } => {
-                writeln!(out, "  {judge_name}: {}", show_answer(judge))?;
+            Difference::Answers { reference, ours } => {
+                writeln!(out, "  {reference_name}: {}", show_answer(reference))?;
                 writeln!(out, "  {ours_name}: {}", show_answer(ours))?;
             }
-            Difference::States { judge, ours } => {
-                writeln!(out, "  all replies agree, but {judge_name} holds{}", show_states(judge))?;
+            Difference::States { reference, ours } => {
+                writeln!(out, "  all replies agree, but {reference_name} holds{}", show_states(reference))?;
                 writeln!(out, "  and {ours_name} holds{}", show_states(ours))?;
             }
         }
-        self.witness.iter().try_for_each(|witness| writeln!(out, "  {witness}"))
+        self.second_peer.iter().try_for_each(|second_peer| writeln!(out, "  {second_peer}"))
     }
 }
 
@@ -163,7 +180,7 @@ fn show_answer(answer: &Answer) -> String {
         Answer::Reply(raw) if raw.bytes.is_empty() => format!("{:?}", raw.reply),
         Answer::Reply(raw) => Quoted(&raw.bytes).to_string(),
         Answer::Silence => "(no reply)".to_owned(),
-        Answer::Heard(connections) => {
+        Answer::Received(connections) => {
             let mut text = String::new();
             for (index, received) in connections.iter().enumerate() {
                 for raw in received {
