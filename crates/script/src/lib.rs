@@ -16,6 +16,7 @@ mod memory;
 mod number;
 mod random;
 mod source;
+mod stack;
 mod structure;
 
 pub use self::conversion::ErrorReply;
