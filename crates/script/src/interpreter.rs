@@ -21,6 +21,7 @@ use wire::request::{Args, ArgsBuf};
 use crate::conversion::{self, ErrorReply};
 use crate::failure::{End, Failure, failure_of, text_of};
 use crate::random::Random;
+use crate::source::DigestMap;
 use crate::stack::{Kind, Name, Stack, with_stack};
 use crate::{bit, cjson, cmsgpack, memory, structure};
 
@@ -131,10 +132,9 @@ pub struct Interpreter<S: Server> {
     pub(crate) lua: Lua,
     pub(crate) running: Rc<Running<S>>,
     pub(crate) parts: Parts,
-    scripts: HashMap<[u8; 40], Function>,
+    scripts: DigestMap<Function>,
     pub(crate) functions: HashMap<Vec<u8>, Function>,
     settings: Settings,
-    run_count: u32,
 }
 
 /// The parts of the sandbox that the interpreter uses.
@@ -150,9 +150,9 @@ pub(crate) struct Parts {
 /// Instructions between two calls of [`Server::interrupt`].
 const INTERRUPT_INSTRUCTION_COUNT: u32 = 100_000;
 
-/// Runs between two steps of the garbage collector, and the size of a step.
-const COLLECT_RUN_COUNT: u32 = 50;
-const COLLECT_STEP_KB: i32 = 50;
+/// A collection begins when the memory is this percentage of that after the one before. It goes on in steps of some
+/// kilobytes, as scripts allocate.
+const COLLECT_AT_PERCENT: c_int = 150;
 
 /// Compiled scripts that are kept.
 const COMPILED_COUNT_MAX: usize = 2_000;
@@ -203,8 +203,9 @@ impl<S: Server> Interpreter<S> {
             environment_for_library: built.get("environment_for_library")?,
         };
         set_hook(&lua, &running)?;
-        let (scripts, functions) = (HashMap::new(), HashMap::new());
-        Ok(Self { lua, running, parts, scripts, functions, settings, run_count: 0 })
+        lua.gc_set_pause(COLLECT_AT_PERCENT);
+        let (scripts, functions) = (DigestMap::default(), HashMap::new());
+        Ok(Self { lua, running, parts, scripts, functions, settings })
     }
 
     /// The settings that it was made with.
@@ -280,14 +281,9 @@ impl<S: Server> Interpreter<S> {
         self.running.is_resp3.set(false);
         let mark = out.mark();
         let outcome = self.call(run, keys, arguments, out);
-        self.settle_memory();
+        self.collect_if_large();
         if matches!(outcome, Outcome::Again) {
             out.truncate(mark);
-        }
-        self.run_count += 1;
-        if self.run_count.is_multiple_of(COLLECT_RUN_COUNT) {
-            // A collection that fails is tried again.
-            let _ = self.lua.gc_step_kbytes(COLLECT_STEP_KB);
         }
         let server = self.running.server.borrow_mut().take().expect("put there above");
         (server, outcome)
@@ -297,6 +293,10 @@ impl<S: Server> Interpreter<S> {
     /// an allocation that fails does not collect it.
     pub(crate) fn settle_memory(&self) {
         let _ = self.lua.set_memory_limit(0);
+        self.collect_if_large();
+    }
+
+    fn collect_if_large(&self) {
         if self.lua.used_memory() > self.settings.memory_max / 2 {
             // Errors of finalizers are of no interest.
             let _ = self.lua.gc_collect();
