@@ -133,8 +133,9 @@ unsafe extern "C-unwind" fn enter<C: Callee, const RAISES: bool>(state: *mut ffi
             unsafe { ffi::lua_error(state) }
         }
         Some(Leave::End) => {
-            // SAFETY: (1) it is the third upvalue. A function has room for 20 values besides its arguments, of which `call`
-            // has left one at most.
+            // SAFETY: the state is live.
+            unsafe { ffi::lua_settop(state, 0) };
+            // SAFETY: (1) it is the third upvalue. There is room, as the stack is empty.
             unsafe { ffi::lua_pushvalue(state, END) };
             // SAFETY: as above.
             unsafe { ffi::lua_error(state) }
