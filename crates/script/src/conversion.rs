@@ -3,32 +3,47 @@
 //! The rules are those of Redis: in RESP2 null is `false`, a status is a table with the field `ok`, an error one with
 //! `err`; in RESP3 maps, sets, doubles, big numbers and verbatim strings are tables with one field that names them.
 
+use std::ffi::c_int;
+
 use commands::error::up_to_nul;
-use mlua::{Lua, Table, Value};
 use wire::reply::ReplyBuffer;
 
-use crate::failure::{reply_table, text_of};
 use crate::number::write_general;
+use crate::stack::{Kind, Name, Stack};
 
 /// Tables in tables beyond this depth are not converted.
 const DEPTH_MAX: usize = 1_000;
 
 const TOO_DEEP: &str = "ERR reached lua stack limit";
 
-/// A reply, as a value of Lua.
-pub(crate) enum Converted {
-    Value(Value),
-    /// The reply is an error.
-    Error(Vec<u8>),
+/// The values on the stack that the conversion of a table needs.
+const ROOM: c_int = 6;
+
+/// Pushes the reply of a command, which is complete. `false`: it is an error, and its table is pushed.
+pub(crate) fn to_lua(stack: &mut Stack<'_>, reply: &[u8]) -> bool {
+    if let [b'-', text @ .., b'\r', b'\n'] = reply {
+        push_error(stack, text, true);
+        return false;
+    }
+    Reader { rest: reply }.value(stack);
+    true
 }
 
-/// Converts the reply of a command, which is complete.
-pub(crate) fn to_lua(lua: &Lua, reply: &[u8]) -> mlua::Result<Converted> {
-    if let [b'-', text @ .., b'\r', b'\n'] = reply {
-        return Ok(Converted::Error(text.to_vec()));
+/// Pushes the table of an error reply.
+pub(crate) fn push_error(stack: &mut Stack<'_>, text: &[u8], is_counted: bool) {
+    if !stack.reserve(ROOM) {
+        return stack.push_nil();
     }
-    let mut reader = Reader { rest: reply };
-    reader.value(lua).map(Converted::Value)
+    stack.push_table(0, 2);
+    let table = stack.top();
+    stack.push_name(Name::Err);
+    stack.push_bytes(text);
+    stack.put(table);
+    if is_counted {
+        stack.push_name(Name::IsCounted);
+        stack.push_boolean(true);
+        stack.put(table);
+    }
 }
 
 struct Reader<'a> {
@@ -37,7 +52,8 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn line(&mut self) -> &'a [u8] {
-        let end = self.rest.windows(2).position(|pair| pair == b"\r\n").unwrap_or(self.rest.len());
+        let ends = |at: &usize| self.rest[*at] == b'\r' && self.rest.get(at + 1) == Some(&b'\n');
+        let end = (0..self.rest.len()).find(ends).unwrap_or(self.rest.len());
         let line = &self.rest[..end];
         self.rest = self.rest.get(end + 2..).unwrap_or_default();
         line
@@ -49,86 +65,104 @@ impl<'a> Reader<'a> {
         bytes
     }
 
-    fn value(&mut self, lua: &Lua) -> mlua::Result<Value> {
+    /// Pushes one value.
+    fn value(&mut self, stack: &mut Stack<'_>) {
+        let room = stack.reserve(ROOM);
+        debug_assert!(room, "replies are not as deep as the stack");
         let line = self.line();
-        let Some((kind, text)) = line.split_first() else { return Ok(Value::Nil) };
+        let Some((kind, text)) = line.split_first() else { return stack.push_nil() };
         let number = || -> i64 { wire::number::parse_i64_strict(text).unwrap_or(0) };
-        Ok(match kind {
-            b'+' => single(lua, "ok", Value::String(lua.create_string(text)?))?,
-            b'-' => reply_table(lua, text, true)?,
-            b':' => Value::Number(number() as f64),
+        match kind {
+            b'+' => single(stack, Name::Ok, |stack| stack.push_bytes(text)),
+            b'-' => push_error(stack, text, true),
+            b':' => stack.push_number(number() as f64),
             b'$' => match usize::try_from(number()) {
-                Ok(len) => Value::String(lua.create_string(self.bytes(len))?),
-                Err(_) => Value::Boolean(false),
+                Ok(len) => stack.push_bytes(self.bytes(len)),
+                Err(_) => stack.push_boolean(false),
             },
             b'*' | b'>' => match usize::try_from(number()) {
-                Ok(len) => self.array(lua, len)?,
-                Err(_) => Value::Boolean(false),
+                Ok(len) => self.array(stack, len),
+                Err(_) => stack.push_boolean(false),
             },
-            b'_' => Value::Nil,
-            b'#' => Value::Boolean(text == b"t"),
+            b'#' => stack.push_boolean(text == b"t"),
             b',' => {
                 let value = wire::number::parse_f64(text).unwrap_or(f64::NAN);
-                single(lua, "double", Value::Number(value))?
+                single(stack, Name::Double, |stack| stack.push_number(value));
             }
-            b'(' => single(lua, "big_number", Value::String(lua.create_string(text)?))?,
+            b'(' => single(stack, Name::BigNumber, |stack| stack.push_bytes(text)),
             b'=' => {
                 let content = self.bytes(number() as usize);
-                let inner = lua.create_table_with_capacity(0, 2)?;
-                inner.raw_set("format", lua.create_string(content.get(..3).unwrap_or_default())?)?;
-                inner.raw_set("string", lua.create_string(content.get(4..).unwrap_or_default())?)?;
-                single(lua, "verbatim_string", Value::Table(inner))?
+                single(stack, Name::Verbatim, |stack| verbatim(stack, content));
             }
-            b'%' => {
-                let inner = lua.create_table()?;
+            b'%' => single(stack, Name::Map, |stack| {
+                stack.push_table(0, 0);
+                let table = stack.top();
                 for _ in 0..number() {
-                    let (key, value) = (self.value(lua)?, self.value(lua)?);
-                    if !key.is_nil() {
-                        inner.raw_set(key, value)?;
-                    }
+                    self.value(stack);
+                    self.value(stack);
+                    stack.put(table);
                 }
-                single(lua, "map", Value::Table(inner))?
-            }
+            }),
             // Attributes are not shown.
             b'|' => {
                 for _ in 0..2 * number() {
-                    self.value(lua)?;
+                    self.value(stack);
+                    stack.pop(1);
                 }
-                self.value(lua)?
+                self.value(stack);
             }
-            b'~' => {
-                let inner = lua.create_table()?;
+            b'~' => single(stack, Name::Set, |stack| {
+                stack.push_table(0, 0);
+                let table = stack.top();
                 for _ in 0..number() {
-                    let member = self.value(lua)?;
-                    if !member.is_nil() {
-                        inner.raw_set(member, true)?;
-                    }
+                    self.value(stack);
+                    stack.push_boolean(true);
+                    stack.put(table);
                 }
-                single(lua, "set", Value::Table(inner))?
-            }
-            _ => Value::Nil,
-        })
-    }
-
-    fn array(&mut self, lua: &Lua, len: usize) -> mlua::Result<Value> {
-        // The reply has that many elements, so their number is bounded by its size.
-        let table = lua.create_table_with_capacity(len.min(self.rest.len()), 0)?;
-        for index in 1..=len {
-            table.raw_set(index, self.value(lua)?)?;
+            }),
+            _ => stack.push_nil(),
         }
-        Ok(Value::Table(table))
+    }
+
+    fn array(&mut self, stack: &mut Stack<'_>, len: usize) {
+        // The reply has that many elements, so their number is bounded by its size.
+        stack.push_table(len.min(self.rest.len()), 0);
+        let table = stack.top();
+        for index in 1..=len {
+            self.value(stack);
+            stack.put_element(table, index as c_int);
+        }
     }
 }
 
-fn single(lua: &Lua, name: &str, value: Value) -> mlua::Result<Value> {
-    Ok(Value::Table(lua.create_table_from([(name, value)])?))
+/// Pushes a table with one field, whose value `push` pushes.
+fn single(stack: &mut Stack<'_>, name: Name, push: impl FnOnce(&mut Stack<'_>)) {
+    stack.push_table(0, 1);
+    let table = stack.top();
+    stack.push_name(name);
+    push(stack);
+    stack.put(table);
 }
 
-/// Writes a value as a reply. `script_resp3`: the version that the script has set, which decides about booleans.
+fn verbatim(stack: &mut Stack<'_>, content: &[u8]) {
+    stack.push_table(0, 2);
+    let table = stack.top();
+    for (name, text) in [(Name::Format, content.get(..3)), (Name::String, content.get(4..))] {
+        stack.push_name(name);
+        stack.push_bytes(text.unwrap_or_default());
+        stack.put(table);
+    }
+}
+
+/// Writes the topmost value as a reply. `script_resp3`: the version that the script has set, which decides about booleans.
 /// Returns an error text to be counted, if the whole reply is an error.
-pub(crate) fn to_reply(value: &Value, script_resp3: bool, out: &mut ReplyBuffer<'_>) -> Option<ErrorReply> {
-    let mut writer = Writer { script_resp3, out, error: None };
-    writer.value(value, 0);
+pub(crate) fn to_reply(
+    stack: &mut Stack<'_>,
+    script_resp3: bool,
+    out: &mut ReplyBuffer<'_>,
+) -> Option<ErrorReply> {
+    let mut writer = Writer { script_resp3, stack, out, error: None };
+    writer.value(0);
     writer.error
 }
 
@@ -141,100 +175,139 @@ pub struct ErrorReply {
     pub is_counted: bool,
 }
 
-struct Writer<'a, 'b> {
+struct Writer<'a, 'b, 's> {
     script_resp3: bool,
+    stack: &'a mut Stack<'s>,
     out: &'a mut ReplyBuffer<'b>,
     error: Option<ErrorReply>,
 }
 
-impl Writer<'_, '_> {
-    fn value(&mut self, value: &Value, depth: usize) {
-        if depth > DEPTH_MAX {
-            self.out.error(TOO_DEEP);
-            return;
-        }
-        match value {
-            Value::String(text) => self.out.bulk(&text.as_bytes()),
-            Value::Boolean(value) if self.script_resp3 => self.boolean(*value),
-            Value::Boolean(true) => self.out.integer(1),
-            Value::Integer(value) => self.out.integer(*value),
-            Value::Number(value) => self.out.integer(to_integer(*value)),
-            Value::Table(table) => self.table(table, depth),
-            _ => self.out.null(),
+impl Writer<'_, '_, '_> {
+    /// Writes the topmost value, and leaves it.
+    fn value(&mut self, depth: usize) {
+        let at = self.stack.top();
+        match self.stack.kind(at) {
+            _ if depth > DEPTH_MAX => self.out.error(TOO_DEEP),
+            Kind::String => self.out.bulk(self.stack.bytes(at).unwrap_or_default()),
+            Kind::Boolean => self.boolean(self.stack.is_true(at)),
+            Kind::Number => self.out.integer(to_integer(self.stack.number(at).unwrap_or_default())),
+            Kind::Table if !self.stack.reserve(ROOM) => self.out.error(TOO_DEEP),
+            Kind::Table => {
+                self.table(depth);
+                self.stack.cut(at);
+            }
+            Kind::Nil | Kind::Other => self.out.null(),
         }
     }
 
     /// RESP2 has no booleans.
     fn boolean(&mut self, value: bool) {
-        if self.out.is_resp3() { self.out.boolean(value) } else { self.out.integer(i64::from(value)) }
+        match value {
+            _ if self.script_resp3 && self.out.is_resp3() => self.out.boolean(value),
+            false if !self.script_resp3 => self.out.null(),
+            _ => self.out.integer(i64::from(value)),
+        }
     }
 
-    fn table(&mut self, table: &Table, depth: usize) {
-        let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
-        if let Value::String(text) = field("err") {
-            let is_counted = matches!(field("ignore_error_stats_update"), Value::Boolean(true));
-            let text = error_line(&text.as_bytes());
+    /// Pushes a field of the table at `table`, unless it is of another type.
+    fn field(&mut self, table: c_int, name: Name, kind: Kind) -> Option<c_int> {
+        self.stack.push_field(table, name);
+        let at = self.stack.top();
+        if self.stack.kind(at) == kind {
+            return Some(at);
+        }
+        self.stack.pop(1);
+        None
+    }
+
+    /// Writes the topmost value, a table. Leaves values above it.
+    fn table(&mut self, depth: usize) {
+        let table = self.stack.top();
+        if let Some(at) = self.field(table, Name::Err, Kind::String) {
+            let text = error_line(self.stack.bytes(at).unwrap_or_default());
             self.out.error(&text);
             if depth == 0 {
-                self.error = Some(ErrorReply { text, is_counted });
+                self.error = Some(ErrorReply { text, is_counted: is_counted(self.stack, table) });
             }
             return;
         }
-        if let Value::String(text) = field("ok") {
-            return self.out.simple(one_line(&text.as_bytes()));
+        if let Some(at) = self.field(table, Name::Ok, Kind::String) {
+            return self.out.simple(one_line(self.stack.bytes(at).unwrap_or_default()));
         }
-        match field("double") {
-            Value::Number(value) => return self.out.double(value),
-            Value::Integer(value) => return self.out.double(value as f64),
-            _ => {}
+        if let Some(at) = self.field(table, Name::Double, Kind::Number) {
+            return self.out.double(self.stack.number(at).unwrap_or_default());
         }
-        if let Value::String(digits) = field("big_number") {
-            return self.out.big_number(&one_line(&digits.as_bytes()));
+        if let Some(at) = self.field(table, Name::BigNumber, Kind::String) {
+            return self.out.big_number(&one_line(self.stack.bytes(at).unwrap_or_default()));
         }
-        if let Value::Table(verbatim) = field("verbatim_string")
-            && let (Ok(Value::String(format)), Ok(Value::String(text))) =
-                (verbatim.raw_get::<Value>("format"), verbatim.raw_get::<Value>("string"))
-        {
-            let mut letters = [b' '; 3];
-            for (letter, given) in letters.iter_mut().zip(format.as_bytes().iter()) {
-                *letter = *given;
+        if let Some(verbatim) = self.field(table, Name::Verbatim, Kind::Table) {
+            let format = self.field(verbatim, Name::Format, Kind::String);
+            let text = self.field(verbatim, Name::String, Kind::String);
+            if let (Some(format), Some(text)) = (format, text) {
+                let mut letters = [b' '; 3];
+                let given = self.stack.bytes(format).unwrap_or_default();
+                for (letter, given) in letters.iter_mut().zip(given) {
+                    *letter = *given;
+                }
+                return self.out.verbatim(&letters, self.stack.bytes(text).unwrap_or_default());
             }
-            return self.out.verbatim(&letters, &text.as_bytes());
+            self.stack.cut(table);
         }
-        if let Value::Table(map) = field("map") {
+        if let Some(map) = self.field(table, Name::Map, Kind::Table) {
             let header = self.out.deferred_map();
-            let mut len = 0;
-            for pair in map.pairs::<Value, Value>() {
-                let Ok((key, value)) = pair else { break };
-                self.value(&key, depth + 1);
-                self.value(&value, depth + 1);
-                len += 1;
-            }
+            let len = self.pairs(map, depth, true);
             self.out.set_len(header, len);
             return;
         }
-        if let Value::Table(set) = field("set") {
+        if let Some(set) = self.field(table, Name::Set, Kind::Table) {
             let header = self.out.deferred_set();
-            let mut len = 0;
-            for pair in set.pairs::<Value, Value>() {
-                let Ok((member, _)) = pair else { break };
-                self.value(&member, depth + 1);
-                len += 1;
-            }
+            let len = self.pairs(set, depth, false);
             self.out.set_len(header, len);
             return;
         }
         let header = self.out.deferred_array();
         let mut len = 0;
         loop {
-            match table.raw_get::<Value>(len + 1) {
-                Ok(Value::Nil) | Err(_) => break,
-                Ok(value) => self.value(&value, depth + 1),
+            self.stack.push_element(table, len + 1);
+            if self.stack.kind(self.stack.top()) == Kind::Nil {
+                break;
             }
+            self.value(depth + 1);
+            self.stack.pop(1);
             len += 1;
         }
-        self.out.set_len(header, len);
+        self.out.set_len(header, len as usize);
     }
+
+    /// Writes the keys of a table, and its values if `has_values`. Returns their number.
+    fn pairs(&mut self, table: c_int, depth: usize, has_values: bool) -> usize {
+        let mut len = 0;
+        let Self { script_resp3, stack, out, .. } = self;
+        stack.pairs(table, |stack| {
+            let mut writer = Writer { script_resp3: *script_resp3, stack, out, error: None };
+            writer.key(depth + 1);
+            if has_values {
+                writer.value(depth + 1);
+            }
+            len += 1;
+        });
+        len
+    }
+
+    /// Writes the key below the topmost value.
+    fn key(&mut self, depth: usize) {
+        self.stack.push_copy(self.stack.top() - 1);
+        self.value(depth);
+        self.stack.pop(1);
+    }
+}
+
+fn is_counted(stack: &mut Stack<'_>, table: c_int) -> bool {
+    stack.push_field(table, Name::IsCounted);
+    let at = stack.top();
+    let is_counted = stack.kind(at) == Kind::Boolean && stack.is_true(at);
+    stack.pop(1);
+    is_counted
 }
 
 /// As C converts: what an `i64` cannot hold becomes its minimum.
@@ -258,36 +331,41 @@ pub(crate) fn error_line(text: &[u8]) -> Vec<u8> {
     one_line(&text[..end])
 }
 
-/// The reply for a script that failed: `value` is what the error handler of the sandbox has made of the error.
-pub(crate) fn failure_reply(value: &Value) -> ErrorReply {
-    let Value::Table(table) = value else {
-        let text = match value {
-            Value::String(text) => text.as_bytes().to_vec(),
-            Value::Error(error) => text_of(error).into_bytes(),
-            _ => b"execution failure".to_vec(),
-        };
+/// The reply for a script that failed. The topmost value is what the error handler of the sandbox has made of the error, and
+/// not a value of the host.
+pub(crate) fn failure_reply(stack: &mut Stack<'_>) -> ErrorReply {
+    let at = stack.top();
+    if stack.kind(at) != Kind::Table || !stack.reserve(ROOM) {
+        let text = stack.bytes(at).unwrap_or(b"execution failure");
         let shown = &text[..text.len().min(100)];
         let text = error_line(&[b"ERR Error running script, ", shown].concat());
         return ErrorReply { text, is_counted: false };
+    }
+    let mut text_field = |name| {
+        stack.push_field(at, name);
+        let field = stack.top();
+        let text = match stack.number(field) {
+            Some(number) => Some(number_text(number)),
+            // Each part ends at a NUL of its own.
+            None => stack.bytes(field).map(|text| up_to_nul(text).to_vec()),
+        };
+        stack.pop(1);
+        text
     };
-    let text_field = |name: &str| match table.raw_get::<Value>(name) {
-        // Each part ends at a NUL of its own.
-        Ok(Value::String(text)) => Some(up_to_nul(&text.as_bytes()).to_vec()),
-        Ok(Value::Integer(number)) => Some(number.to_string().into_bytes()),
-        Ok(Value::Number(number)) => Some(number_text(number)),
-        _ => None,
-    };
-    let mut text = text_field("err").unwrap_or_else(|| b"ERR unknown error".to_vec());
-    if let (Some(source), Some(line)) = (text_field("source"), text_field("line")) {
+    let mut text = text_field(Name::Err).unwrap_or_else(|| b"ERR unknown error".to_vec());
+    if let (Some(source), Some(line)) = (text_field(Name::Source), text_field(Name::Line)) {
         text.extend([b" script: on ", &source[..], b":", &line[..], b"."].concat());
     }
-    let is_counted = matches!(table.raw_get::<Value>("ignore_error_stats_update"), Ok(Value::Boolean(true)));
-    ErrorReply { text: error_line(&text), is_counted }
+    ErrorReply { text: error_line(&text), is_counted: is_counted(stack, at) }
 }
 
-/// A number as Lua shows it.
+/// A number as Lua shows it; one without a fraction with all of its digits.
 fn number_text(number: f64) -> Vec<u8> {
     const PRECISION: usize = 14;
+    let integer = to_integer(number);
+    if (integer as f64).to_bits() == number.to_bits() {
+        return integer.to_string().into_bytes();
+    }
     let mut text = Vec::new();
     match number.is_finite() {
         true => write_general(&mut text, number, PRECISION),

@@ -4,21 +4,25 @@
 //! Invariants: a run has one server; the server is back in the hands of the caller when the run ends.
 
 pub(crate) mod api;
+mod calls;
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ffi::c_int;
+use std::panic::resume_unwind;
 use std::rc::Rc;
 
 use commands::error::up_to_nul;
-use mlua::{
-    BString, ChunkMode, Either, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState,
-};
+use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 use wire::reply::ReplyBuffer;
 use wire::request::{Args, ArgsBuf};
 
 use crate::conversion::{self, ErrorReply};
 use crate::failure::{End, Failure, failure_of, text_of};
 use crate::random::Random;
+use crate::source::DigestMap;
+use crate::stack::{Kind, Name, Stack, with_stack};
 use crate::{bit, cjson, cmsgpack, memory, structure};
 
 /// What a running script asks of the server.
@@ -113,6 +117,10 @@ pub(crate) struct Running<S> {
     pub(crate) random: Cell<Random>,
     pub(crate) request: RefCell<ArgsBuf>,
     pub(crate) reply: RefCell<Vec<u8>>,
+    /// The names that the stack pushes.
+    pub(crate) names: Table,
+    /// The payload of a panic in a call of a command.
+    pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
     /// While a library is loaded: the interrupts until its code is ended.
     pub(crate) interrupts_left: Cell<Option<u32>>,
     /// Called when the server answers [`Verdict::Yield`].
@@ -124,18 +132,17 @@ pub struct Interpreter<S: Server> {
     pub(crate) lua: Lua,
     pub(crate) running: Rc<Running<S>>,
     pub(crate) parts: Parts,
-    scripts: HashMap<[u8; 40], Function>,
+    scripts: DigestMap<Function>,
     pub(crate) functions: HashMap<Vec<u8>, Function>,
     settings: Settings,
-    run_count: u32,
 }
 
 /// The parts of the sandbox that the interpreter uses.
 pub(crate) struct Parts {
     environment: Table,
+    globals: Table,
+    handle: Function,
     pub(crate) compile: Function,
-    run: Function,
-    run_function: Function,
     pub(crate) run_library: Function,
     pub(crate) environment_for_library: Function,
 }
@@ -143,9 +150,9 @@ pub(crate) struct Parts {
 /// Instructions between two calls of [`Server::interrupt`].
 const INTERRUPT_INSTRUCTION_COUNT: u32 = 100_000;
 
-/// Runs between two steps of the garbage collector, and the size of a step.
-const COLLECT_RUN_COUNT: u32 = 50;
-const COLLECT_STEP_KB: i32 = 50;
+/// A collection begins when the memory is this percentage of that after the one before. It goes on in steps of some
+/// kilobytes, as scripts allocate.
+const COLLECT_AT_PERCENT: c_int = 150;
 
 /// Compiled scripts that are kept.
 const COMPILED_COUNT_MAX: usize = 2_000;
@@ -166,6 +173,8 @@ impl<S: Server> Interpreter<S> {
             random: Cell::new(Random::new()),
             request: RefCell::new(ArgsBuf::new()),
             reply: RefCell::new(Vec::new()),
+            names: Name::table(&lua)?,
+            panic: Cell::new(None),
             interrupts_left: Cell::new(None),
             pause: RefCell::new(None),
         });
@@ -187,15 +196,16 @@ impl<S: Server> Interpreter<S> {
         let built: Table = sandbox.call((host, api, own, insecure))?;
         let parts = Parts {
             environment: built.get("G")?,
+            globals: built.get("globals")?,
+            handle: built.get("handle")?,
             compile: built.get("compile")?,
-            run: built.get("run")?,
-            run_function: built.get("run_function")?,
             run_library: built.get("run_library")?,
             environment_for_library: built.get("environment_for_library")?,
         };
         set_hook(&lua, &running)?;
-        let (scripts, functions) = (HashMap::new(), HashMap::new());
-        Ok(Self { lua, running, parts, scripts, functions, settings, run_count: 0 })
+        lua.gc_set_pause(COLLECT_AT_PERCENT);
+        let (scripts, functions) = (DigestMap::default(), HashMap::new());
+        Ok(Self { lua, running, parts, scripts, functions, settings })
     }
 
     /// The settings that it was made with.
@@ -270,28 +280,10 @@ impl<S: Server> Interpreter<S> {
         *self.running.server.borrow_mut() = Some(server);
         self.running.is_resp3.set(false);
         let mark = out.mark();
-        let result = self.call(run, keys, arguments);
-        self.settle_memory();
-        let outcome = match result {
-            Ok((true, value)) => match conversion::to_reply(&value, self.running.is_resp3.get(), out) {
-                None => Outcome::Replied,
-                Some(error) => Outcome::Failed(error),
-            },
-            Ok((false, Value::Error(error))) => self.failed(&error, out),
-            Ok((false, value)) => {
-                let error = conversion::failure_reply(&value);
-                out.error(&error.text);
-                Outcome::Failed(error)
-            }
-            Err(error) => self.failed(&error, out),
-        };
+        let outcome = self.call(run, keys, arguments, out);
+        self.collect_if_large();
         if matches!(outcome, Outcome::Again) {
             out.truncate(mark);
-        }
-        self.run_count += 1;
-        if self.run_count.is_multiple_of(COLLECT_RUN_COUNT) {
-            // A collection that fails is tried again.
-            let _ = self.lua.gc_step_kbytes(COLLECT_STEP_KB);
         }
         let server = self.running.server.borrow_mut().take().expect("put there above");
         (server, outcome)
@@ -301,52 +293,111 @@ impl<S: Server> Interpreter<S> {
     /// an allocation that fails does not collect it.
     pub(crate) fn settle_memory(&self) {
         let _ = self.lua.set_memory_limit(0);
+        self.collect_if_large();
+    }
+
+    fn collect_if_large(&self) {
         if self.lua.used_memory() > self.settings.memory_max / 2 {
             // Errors of finalizers are of no interest.
             let _ = self.lua.gc_collect();
         }
     }
 
-    fn failed(&self, error: &mlua::Error, out: &mut ReplyBuffer<'_>) -> Outcome {
-        match failure_of(error) {
-            Some(Failure::End(End::Again)) => Outcome::Again,
-            Some(Failure::End(End::Killed)) => Outcome::Killed,
-            _ => {
-                let text = conversion::error_line(format!("ERR {}", text_of(error)).as_bytes());
-                out.error(&text);
-                Outcome::Failed(ErrorReply { text, is_counted: false })
-            }
+    fn call(
+        &mut self,
+        run: Run<'_>,
+        keys: Args<'_>,
+        arguments: Args<'_>,
+        out: &mut ReplyBuffer<'_>,
+    ) -> Outcome {
+        if let Run::Script { sha, body } = run
+            && let Err(text) = self.compile(sha, body)
+        {
+            return failed(&Failure::Text(text).into(), out);
         }
+        let function = match run {
+            Run::Script { sha, .. } => self.scripts.get(sha),
+            Run::Function { name } => self.functions.get(name),
+        };
+        let Some(function) = function else {
+            return failed(&Failure::Text(b"Function not found".to_vec()).into(), out);
+        };
+        with_stack(&self.lua, &self.running.names, |stack| {
+            let room = stack.reserve(ROOM);
+            assert!(room, "the stack is empty between runs");
+            stack.push(&self.parts.handle);
+            let handler = stack.top();
+            let argument_count = match run {
+                Run::Script { .. } => {
+                    stack.push(&self.parts.globals);
+                    let globals = stack.top();
+                    for (name, args) in [(Name::Keys, keys), (Name::Argv, arguments)] {
+                        stack.push_name(name);
+                        push_array(stack, args);
+                        stack.put(globals);
+                    }
+                    stack.pop(1);
+                    stack.push(function);
+                    0
+                }
+                Run::Function { .. } => {
+                    stack.push(function);
+                    push_array(stack, keys);
+                    push_array(stack, arguments);
+                    2
+                }
+            };
+            let succeeds = stack.call(argument_count, handler, self.settings.memory_max);
+            self.outcome(succeeds, stack, out)
+        })
     }
 
-    fn call(&mut self, run: Run<'_>, keys: Args<'_>, arguments: Args<'_>) -> mlua::Result<(bool, Value)> {
-        match run {
-            Run::Script { sha, body } => {
-                if let Err(text) = self.compile(sha, body) {
-                    return Err(Failure::Text(text).into());
-                }
-                let (keys, arguments) = (array(&self.lua, keys)?, array(&self.lua, arguments)?);
-                self.lua.set_memory_limit(self.settings.memory_max)?;
-                self.parts.run.call((&self.scripts[sha], keys, arguments))
-            }
-            Run::Function { name } => {
-                let Some(callback) = self.functions.get(name) else {
-                    return Err(Failure::Text(b"Function not found".to_vec()).into());
-                };
-                let (keys, arguments) = (array(&self.lua, keys)?, array(&self.lua, arguments)?);
-                self.lua.set_memory_limit(self.settings.memory_max)?;
-                self.parts.run_function.call((callback, keys, arguments))
-            }
+    /// Writes the reply: the topmost value is the result, or the error.
+    fn outcome(&self, succeeds: bool, stack: &mut Stack<'_>, out: &mut ReplyBuffer<'_>) -> Outcome {
+        if let Some(payload) = self.running.panic.take() {
+            resume_unwind(payload);
+        }
+        if succeeds {
+            return match conversion::to_reply(stack, self.running.is_resp3.get(), out) {
+                None => Outcome::Replied,
+                Some(error) => Outcome::Failed(error),
+            };
+        }
+        if stack.kind(stack.top()) == Kind::Other
+            && let Value::Error(error) = stack.pop_value()
+        {
+            return failed(&error, out);
+        }
+        let error = conversion::failure_reply(stack);
+        out.error(&error.text);
+        Outcome::Failed(error)
+    }
+}
+
+/// The values on the stack that a run needs besides its result.
+const ROOM: c_int = 8;
+
+/// Writes the reply for an error of the host or the binding.
+fn failed(error: &mlua::Error, out: &mut ReplyBuffer<'_>) -> Outcome {
+    match failure_of(error) {
+        Some(Failure::End(End::Again)) => Outcome::Again,
+        Some(Failure::End(End::Killed)) => Outcome::Killed,
+        _ => {
+            let text = conversion::error_line(format!("ERR {}", text_of(error)).as_bytes());
+            out.error(&text);
+            Outcome::Failed(ErrorReply { text, is_counted: false })
         }
     }
 }
 
-fn array(lua: &Lua, args: Args<'_>) -> mlua::Result<Table> {
-    // Text is pushed without a reference in between.
-    lua.create_sequence_from(args.iter().map(|arg| match std::str::from_utf8(arg) {
-        Ok(text) => Either::Left(text),
-        Err(_) => Either::Right(BString::from(arg)),
-    }))
+/// Pushes a table of strings.
+fn push_array(stack: &mut Stack<'_>, args: Args<'_>) {
+    stack.push_table(args.len(), 0);
+    let table = stack.top();
+    for (index, arg) in args.iter().enumerate() {
+        stack.push_bytes(arg);
+        stack.put_element(table, index as c_int + 1);
+    }
 }
 
 fn set_hook<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> mlua::Result<()> {

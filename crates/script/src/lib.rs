@@ -16,9 +16,10 @@ mod memory;
 mod number;
 mod random;
 mod source;
+mod stack;
 mod structure;
 
 pub use self::conversion::ErrorReply;
 pub use self::interpreter::{Interpreter, LogLevel, Outcome, Run, Server, Settings, Verdict, Version};
 pub use self::library::{LibraryError, LibraryHeader, LoadedFunction, LoadedLibrary};
-pub use self::source::{Analysis, ScriptFlags, Shebang, ShebangError, analyse, sha1_hex};
+pub use self::source::{Analysis, DigestMap, ScriptFlags, Shebang, ShebangError, analyse, sha1_hex};

@@ -13,7 +13,7 @@ local raw = {
     concat = table.concat, byte = string.byte,
 }
 local type, error, next, pairs, rawget, rawset, tostring = type, error, next, pairs, rawget, rawset, tostring
-local raw_pcall, raw_xpcall, raw_setmetatable, raw_getmetatable = pcall, xpcall, setmetatable, getmetatable
+local raw_pcall, raw_xpcall, raw_setmetatable, raw_getmetatable = host.pcall, host.xpcall, setmetatable, getmetatable
 local explain, where = host.explain, host.where
 
 -- Protected tables --------------------------------------------------------------------------------------------
@@ -35,9 +35,27 @@ local string_metatable
 local globals = {}
 local G = {}
 
+-- Scripts have no finalizers: their errors would end functions of the host in the middle of an allocation. So a script sees
+-- the metatable of a proxy of `newproxy` through a table that refuses one.
+local shown_of = raw_setmetatable({}, {__mode = "kv"})
+
+local function without_finalizer(real)
+    if type(real) ~= "table" then return real end
+    local shown = shown_of[real]
+    if not shown then
+        shown = raw_setmetatable({}, {__index = real, __newindex = function(_, name, value)
+            if name == "__gc" then error("Finalizers are not supported", 2) end
+            rawset(real, name, value)
+        end})
+        backing[shown], shown_of[real] = real, shown
+    end
+    return shown
+end
+
 local function getmetatable(value)
     if backing[value] ~= nil and value ~= nil then return shown_metatable end
     if type(value) == "string" then return string_metatable end
+    if type(value) == "userdata" then return without_finalizer(raw_getmetatable(value)) end
     return raw_getmetatable(value)
 end
 
@@ -237,21 +255,10 @@ local function finish(ok, result)
     return ok, result
 end
 
--- Runs a script. The host has turned the limit on.
-local function run(script, keys, arguments)
-    globals.KEYS, globals.ARGV = keys, arguments
-    return finish(raw_xpcall(script, handle))
-end
-
 -- Runs the code of a library.
 local function run_library(main)
     limit_on()
     return finish(raw_pcall(main))
-end
-
--- Runs a function of a library. The host has turned the limit on.
-local function run_function(callback, keys, arguments)
-    return finish(raw_xpcall(function() return callback(keys, arguments) end, handle))
 end
 
 -- The environment of a library while its code runs: `server` registers functions there, and runs no commands. Returns it
@@ -267,5 +274,5 @@ local function environment_for_library(library_api)
     return environment, function() metatable.__index = globals end
 end
 
-return {G = G, compile = compile, run = run, run_function = run_function, run_library = run_library,
+return {G = G, globals = globals, handle = handle, compile = compile, run_library = run_library,
         environment_for_library = environment_for_library}

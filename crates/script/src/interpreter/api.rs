@@ -1,20 +1,17 @@
 //! The functions that scripts call: the tables `redis` and `server`, and what the sandbox needs of the host.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use commands::error::up_to_nul;
 use mlua::{Lua, MultiValue, Table, Value};
 use wire::request::ArgsBuf;
 
-use crate::conversion::{self, Converted};
+use crate::conversion;
 use crate::failure::{self, End, Failure, api_error, bad_argument, library_error};
-use crate::interpreter::{LogLevel, Running, Server, Settings, Version};
+use crate::interpreter::{LogLevel, Running, Server, Settings, Version, calls};
 use crate::memory::host_function;
 use crate::source::sha1_hex;
-
-/// Capacity of buffers that is kept between calls, in bytes.
-const KEPT_CAPACITY: usize = 64 << 10;
+use crate::stack;
 
 /// The longest string that `string.rep` makes, in bytes.
 const REPEATED_SIZE_MAX: f64 = 512.0 * 1024.0 * 1024.0;
@@ -29,6 +26,9 @@ pub(crate) fn host_functions<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> 
             other => Ok(other),
         })?,
     )?;
+    let (pcall, xpcall) = stack::protected_calls(lua)?;
+    host.set("pcall", pcall)?;
+    host.set("xpcall", xpcall)?;
     host.set("where", host_function(lua, |lua, ()| Ok(place_of_failure(lua)))?)?;
     let state = Rc::clone(running);
     host.set(
@@ -147,10 +147,8 @@ pub(crate) fn common_api<S: Server>(
     settings: &Settings,
 ) -> mlua::Result<Table> {
     let api = lua.create_table()?;
-    let state = Rc::clone(running);
-    api.set("call", host_function(lua, move |lua, args: MultiValue| call(lua, &state, &args, true))?)?;
-    let state = Rc::clone(running);
-    api.set("pcall", host_function(lua, move |lua, args: MultiValue| call(lua, &state, &args, false))?)?;
+    api.set("call", calls::function::<S, true>(lua, running)?)?;
+    api.set("pcall", calls::function::<S, false>(lua, running)?)?;
     let state = Rc::clone(running);
     api.set("log", host_function(lua, move |lua, args: MultiValue| log(lua, &state, &args))?)?;
     let state = Rc::clone(running);
@@ -187,9 +185,9 @@ pub(crate) fn common_api<S: Server>(
     let state = Rc::clone(running);
     api.set(
         "acl_check_cmd",
-        host_function(lua, move |lua, args: MultiValue| {
+        host_function(lua, move |_, args: MultiValue| {
             let mut request = state.request.borrow_mut();
-            fill(lua, &mut request, &args)?;
+            fill(&mut request, &args)?;
             let allowed = with_server(&state, |server| server.is_allowed(request.args()))?;
             allowed.ok_or_else(|| api_error("Invalid command passed to server.acl_check_cmd()"))
         })?,
@@ -278,71 +276,26 @@ fn trimmed(mut text: &[u8]) -> &[u8] {
 fn with_server<S: Server, R>(running: &Running<S>, act: impl FnOnce(&mut S) -> R) -> mlua::Result<R> {
     let mut server = running.server.borrow_mut();
     let Some(server) = server.as_mut() else {
-        return Err(api_error("redis.* functions can only be called while a script runs"));
+        return Err(api_error(calls::NO_SERVER));
     };
     Ok(act(server))
 }
 
 /// Puts the arguments of a call into a request.
-fn fill(lua: &Lua, request: &mut ArgsBuf, args: &MultiValue) -> mlua::Result<()> {
+fn fill(request: &mut ArgsBuf, args: &MultiValue) -> mlua::Result<()> {
+    calls::clear(request);
     if args.is_empty() {
-        return Err(api_error("Please specify at least one argument for this call"));
+        return Err(api_error(calls::NO_ARGUMENT));
     }
-    if request.allocated_size() > KEPT_CAPACITY {
-        *request = ArgsBuf::new();
-    }
-    request.clear();
     for arg in args {
         match arg {
             Value::String(text) => request.push(&text.as_bytes()),
             Value::Integer(number) => request.push_i64(*number),
-            Value::Number(number) => push_number(request, *number),
-            _ => return Err(api_error("Command arguments must be strings or integers")),
+            Value::Number(number) => calls::push_number(request, *number),
+            _ => return Err(api_error(calls::WRONG_ARGUMENT)),
         }
     }
-    let _ = lua;
     Ok(())
-}
-
-/// Numbers without a fraction have all their digits, others the shortest text that gives them back.
-fn push_number(request: &mut ArgsBuf, number: f64) {
-    let half = i64::MAX as f64 / 2.0;
-    if (-half..=half).contains(&number) && number.fract() == 0.0 {
-        request.push_i64(number as i64);
-    } else {
-        let mut text = Vec::new();
-        wire::number::write_f64(&mut text, number);
-        request.push(&text);
-    }
-}
-
-/// `redis.call` and `redis.pcall`.
-fn call<S: Server>(lua: &Lua, running: &Running<S>, args: &MultiValue, raises: bool) -> mlua::Result<Value> {
-    let mut request = running.request.borrow_mut();
-    if let Err(error) = fill(lua, &mut request, args) {
-        return if raises { Err(error) } else { failure::explain(lua, &error) };
-    }
-    let mut reply = running.reply.borrow_mut();
-    reply.clear();
-    let is_resp3 = running.is_resp3.get();
-    if !with_server(running, |server| server.call(request.args(), is_resp3, &mut reply))? {
-        return Err(Failure::End(End::Again).into());
-    }
-    let converted = conversion::to_lua(lua, &reply);
-    shrink(&running.reply, reply);
-    match converted? {
-        Converted::Value(value) => Ok(value),
-        Converted::Error(text) if raises => Err(Failure::Reply { text, is_counted: true }.into()),
-        Converted::Error(text) => failure::reply_table(lua, &text, true),
-    }
-}
-
-fn shrink(cell: &RefCell<Vec<u8>>, reply: std::cell::RefMut<'_, Vec<u8>>) {
-    let is_large = reply.capacity() > KEPT_CAPACITY;
-    drop(reply);
-    if is_large {
-        *cell.borrow_mut() = Vec::new();
-    }
 }
 
 fn log<S: Server>(lua: &Lua, running: &Running<S>, args: &MultiValue) -> mlua::Result<()> {

@@ -41,11 +41,14 @@ impl From<CommandError> for Refusal {
 impl Job {
     /// The command or subcommand of a request.
     pub(super) fn find(&self, args: Args<'_>) -> Option<Found> {
-        let found = self.shared.commands.find(args.name())?;
-        if found.command.subcommands.is_empty() || args.len() < 2 {
-            return Some(found);
+        self.find_sub(self.shared.commands.find(args.name())?, args)
+    }
+
+    fn find_sub(&self, container: Found, args: Args<'_>) -> Option<Found> {
+        if container.command.subcommands.is_empty() || args.len() < 2 {
+            return Some(container);
         }
-        self.shared.commands.find_sub(found, args.at(1))
+        self.shared.commands.find_sub(container, args.at(1))
     }
 
     /// Runs a command, and writes its reply.
@@ -53,7 +56,7 @@ impl Job {
         let container = self.shared.commands.find(args.name());
         let container =
             container.ok_or_else(|| self.counted(None, CommandError::new(errors::UNKNOWN_COMMAND)))?;
-        let Some(found) = self.find(args) else {
+        let Some(found) = self.find_sub(container, args) else {
             let error = unknown_subcommand(container.command.name, args.at(1));
             return Err(self.counted(None, error).into());
         };

@@ -18,7 +18,7 @@ use commands::index::PlanKind;
 use commands::session::{Session, SessionFlags};
 use commands::table::Found;
 use keyspace::Latched;
-use script::{LoadedLibrary, Outcome, ScriptFlags, Settings, Version};
+use script::{DigestMap, LoadedLibrary, Outcome, ScriptFlags, Settings, Version};
 use sync::Mode;
 use sync::atomic::Ordering;
 use wire::reply::ReplyBuffer;
@@ -76,7 +76,7 @@ pub struct WorkerScripts {
 #[derive(Default)]
 struct Known {
     generation: u64,
-    by_sha: HashMap<[u8; 40], Arc<Script>>,
+    by_sha: DigestMap<Arc<Script>>,
     by_body: HashMap<Arc<[u8]>, Arc<Script>>,
 }
 
@@ -492,13 +492,13 @@ pub(super) fn settings(shared: &Shared) -> Settings {
 }
 
 fn refill(buffer: &mut Rc<ArgsBuf>, args: Args<'_>) {
-    let mut fresh = match Rc::get_mut(buffer) {
-        Some(own) => std::mem::take(own),
-        None => ArgsBuf::new(),
-    };
-    fresh.clear();
-    fresh.extend(args);
-    *buffer = Rc::new(fresh);
+    match Rc::get_mut(buffer) {
+        Some(own) => {
+            own.clear();
+            own.extend(args);
+        }
+        None => *buffer = Rc::new(args.into()),
+    }
 }
 
 /// What a request runs.
