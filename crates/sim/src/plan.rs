@@ -34,6 +34,10 @@ pub enum Load {
     LookAhead,
     /// Iterations while elements are added and removed: elements that stay are returned.
     Scans,
+    /// Scripts that transfer amounts beside transactions: the sum of the balances is constant.
+    Scripts,
+    /// Rights of a user are taken and given while its connections work.
+    Rights,
 }
 
 /// Loads to draw from.
@@ -154,8 +158,15 @@ impl Plan {
             Some(Race::Pauses) => loads = vec![Load::Pauses],
             None => {}
         }
+        // Drawn apart, so that the other loads of a seed stay as they are.
+        let mut apart = Random::new(seed ^ 0x5C21_9700);
+        if race.is_none() && !loads.contains(&Load::Eviction) && apart.chance(40) {
+            loads.truncate(apart.below(2));
+            loads.push(*apart.pick(&[Load::Scripts, Load::Rights, Load::Rights]));
+        }
+        let runs_scripts = loads.iter().any(|load| matches!(load, Load::Scripts | Load::Rights));
         let client_count = 2 + random.below(3);
-        Self {
+        let mut plan = Self {
             seed,
             thread_count: if race.is_some() { 4 } else { 1 + random.below(4) as u32 },
             network: Settings::draw(random.next_u64()),
@@ -178,7 +189,11 @@ impl Plan {
                 percents: race.map_or_else(|| stalls_anywhere(&mut random), Race::gaps),
                 stall_us_max: *random.pick(&[1_000, 5_000, 20_000]),
             },
+        };
+        if runs_scripts {
+            plan.gap_stalls.percents.push((Gap::ScriptHook, 50));
         }
+        plan
     }
 }
 

@@ -16,6 +16,7 @@ use os::clock::Ticks;
 use script::{LogLevel, Run, ScriptFlags, Server, Verdict};
 use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
+use sync::simulation::{self, Gap};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
@@ -312,6 +313,7 @@ impl Server for Job {
     }
 
     fn interrupt(&mut self) -> Verdict {
+        simulation::pass(Gap::ScriptHook);
         let running = self.register();
         if running.is_killed.load(Ordering::Acquire) && !running.has_written.load(Ordering::Relaxed) {
             return Verdict::Kill;

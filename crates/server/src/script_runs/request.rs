@@ -16,6 +16,7 @@ use commands::table::Found;
 use keyspace::{TOKEN, slot_of_hash};
 use os::clock::Ticks;
 use sync::atomic::Ordering;
+use sync::simulation::{Fault, planted};
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
@@ -93,6 +94,12 @@ impl Job {
             let text = if is_redis { errors::NOT_IN_SCRIPTS_OF_REDIS } else { errors::NOT_IN_SCRIPTS };
             return refused(self, text);
         }
+        if self.session.users_version < self.shared.access.version()
+            && !self.has_written
+            && !planted(Fault::ScriptUnchecked)
+        {
+            self.follow_users(found)?;
+        }
         if self.session.user.is_restricted() {
             self.check_permissions(found, args)?;
         }
@@ -131,6 +138,19 @@ impl Job {
             None => return Ok(()),
         };
         Err(self.counted(Some(found), error))
+    }
+
+    /// Adopts the current permissions of the user, which may have changed while the script was paused. A script that has
+    /// written is completed with the permissions that it has, as its effects can't be undone.
+    #[cold]
+    fn follow_users(&mut self, found: Found) -> Result<(), CommandError> {
+        let users = self.shared.access.users();
+        let Some(current) = users.current(&self.session.user) else {
+            return Err(self.counted(Some(found), CommandError::NO_AUTH));
+        };
+        self.session.user = Arc::clone(current);
+        self.session.users_version = users.version();
+        Ok(())
     }
 
     fn check_permissions(&mut self, found: Found, args: Args<'_>) -> Result<(), CommandError> {
@@ -236,6 +256,9 @@ impl Job {
     /// that runs too long.
     fn wait_for(&mut self, slot: Slot) -> Result<(), Refusal> {
         while !self.latches.try_latch_extra(&mut self.data, slot) {
+            if planted(Fault::ScriptLetsGo) {
+                self.let_go();
+            }
             let is_killed = self.register().is_killed.load(Ordering::Acquire);
             let running = &self.shared.scripts.running;
             if !self.has_written
@@ -253,6 +276,21 @@ impl Job {
             }
         }
         Ok(())
+    }
+
+    /// Gives other requests a chance to run between two commands of the script: a planted fault.
+    #[cold]
+    fn let_go(&mut self) {
+        let held = self.data.held_slots();
+        self.latches.release(&mut self.data);
+        if let Some(pause) = &self.pause {
+            pause();
+        }
+        for slot in held {
+            while !self.latches.try_latch_extra(&mut self.data, slot) {
+                sync::thread::yield_now();
+            }
+        }
     }
 
     fn run(&mut self, found: Found, args: Args<'_>, out: &mut Vec<u8>) {
