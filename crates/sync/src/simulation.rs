@@ -99,7 +99,7 @@ pub enum Fault {
     SubscriberKept,
     /// A script that has paused continues with the permissions with which it began.
     ScriptUnchecked,
-    /// A script releases its latches while it waits for a further slot.
+    /// A script releases its latches while it is paused.
     ScriptLetsGo,
     /// A lock-free addition is a load and a store.
     TornAdd,

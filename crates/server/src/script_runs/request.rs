@@ -256,9 +256,6 @@ impl Job {
     /// that runs too long.
     fn wait_for(&mut self, slot: Slot) -> Result<(), Refusal> {
         while !self.latches.try_latch_extra(&mut self.data, slot) {
-            if planted(Fault::ScriptLetsGo) {
-                self.let_go();
-            }
             let is_killed = self.register().is_killed.load(Ordering::Acquire);
             let running = &self.shared.scripts.running;
             if !self.has_written
@@ -278,9 +275,9 @@ impl Job {
         Ok(())
     }
 
-    /// Gives other requests a chance to run between two commands of the script: a planted fault.
+    /// Pauses without latches: a planted fault. The token is latched again first.
     #[cold]
-    fn let_go(&mut self) {
+    pub(super) fn let_go(&mut self) {
         let held = self.data.held_slots();
         self.latches.release(&mut self.data);
         if let Some(pause) = &self.pause {
@@ -288,7 +285,10 @@ impl Job {
         }
         for slot in held {
             while !self.latches.try_latch_extra(&mut self.data, slot) {
-                sync::thread::yield_now();
+                match &self.pause {
+                    Some(pause) => pause(),
+                    None => sync::thread::yield_now(),
+                }
             }
         }
     }

@@ -18,7 +18,7 @@ const USER: &str = "right";
 /// The largest number of checks whether the connections of a deleted user are closed.
 const CLOSED_CHECKS_MAX: usize = 1_000;
 /// Rounds of a loop in which a script may pause several times.
-const LOOP_COUNT: usize = 350_000;
+const LOOP_COUNT: usize = 250_000;
 
 /// The rights of the user, as far as the replies of the changes tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +52,7 @@ pub(super) fn clients(world: &World) -> Vec<Client> {
     let client = |number: usize| {
         Client::new(format!("user {number}"), move |world, name, random| act(world, name, number, random))
     };
-    let others =
-        [("rights", change as fn(&World, &str, Random)), ("listener", listen), ("feeder", feed)];
+    let others = [("rights", change as fn(&World, &str, Random)), ("listener", listen), ("feeder", feed)];
     let others = others.map(|(name, body)| Client::new(name.to_owned(), body));
     (0..world.plan.client_count).map(client).chain(others).collect()
 }
@@ -84,6 +83,8 @@ fn change(world: &World, name: &str, mut random: Random) {
         if !rights.exists {
             await_closed(&mut connection, name);
         }
+        // For requests that wait since before the change.
+        connection.number(&["RPUSH", &format!("{USER}:in"), "x"]);
         simulation::sleep_us(random.below(10_000) as u64);
         if let Some(first) = first {
             assert_eq!(first, owned(world, &mut connection), "{name}: a write happened without its right");
@@ -99,7 +100,16 @@ fn give_all(world: &World, connection: &mut Connection, number: u64) {
     let (rule, keys) = (format!(">{}", password(number)), format!("~{USER}:*"));
     // One command, as a line of an ACL file.
     connection.expect_ok(&[
-        "ACL", "SETUSER", USER, "resetpass", "on", &rule, "+@all", "-@admin", &keys, "allchannels",
+        "ACL",
+        "SETUSER",
+        USER,
+        "resetpass",
+        "on",
+        &rule,
+        "+@all",
+        "-@admin",
+        &keys,
+        "allchannels",
     ]);
     let mut rights = lock(&world.rights);
     let epoch = rights.epoch + 1;
@@ -128,8 +138,7 @@ fn take(world: &World, connection: &mut Connection, rule: &str, in_transaction: 
         "" => words(&format!("ACL DELUSER {USER}")),
         rule => words(&format!("ACL SETUSER {USER} {rule}")),
     };
-    let requests =
-        if in_transaction { vec![words("MULTI"), request, words("EXEC")] } else { vec![request] };
+    let requests = if in_transaction { vec![words("MULTI"), request, words("EXEC")] } else { vec![request] };
     connection.send(&requests).expect("this connection is never closed");
     for _ in requests {
         let reply = connection.receive().expect("this connection is never closed");
@@ -223,7 +232,7 @@ fn act(world: &World, name: &str, number: usize, mut random: Random) {
         };
         let requests = choose(number, &mut random);
         let before = *lock(&world.rights);
-        let replies = exchange(&mut own.connection, &requests);
+        let replies = exchange(&mut own.connection, &requests, &mut random);
         let after = *lock(&world.rights);
         let Some(replies) = replies else {
             own.assert_closable(world, name, false);
@@ -243,7 +252,7 @@ fn act(world: &World, name: &str, number: usize, mut random: Random) {
 fn choose(number: usize, random: &mut Random) -> Vec<Vec<String>> {
     let key = format!("{USER}:count:{number}");
     let second = format!("{USER}:second:{number}");
-    match random.below(7) {
+    match random.below(10) {
         0 => vec![words(&format!("INCR {key}"))],
         1 => vec![words(&format!("INCR {key}")); 2 + random.below(100)],
         2 => vec![
@@ -256,7 +265,7 @@ fn choose(number: usize, random: &mut Random) -> Vec<Vec<String>> {
             let code = "redis.call('INCR', KEYS[1]) return redis.call('INCR', KEYS[2])";
             vec![vec!["EVAL".to_owned(), code.to_owned(), "2".to_owned(), key, second]]
         }
-        4 => {
+        4..7 => {
             // It may pause before its first write, and between its writes.
             let loops = if random.chance(50) { LOOP_COUNT } else { 0 };
             let code = "for _ = 1, tonumber(ARGV[3]) do end redis.call('INCR', ARGV[1]) \
@@ -264,18 +273,30 @@ fn choose(number: usize, random: &mut Random) -> Vec<Vec<String>> {
             let words = ["EVAL", code, "0", &key, &second, &loops.to_string()];
             vec![words.map(str::to_owned).to_vec()]
         }
-        5 => {
+        7 => {
             let code = "for _ = 1, tonumber(ARGV[2]) do end redis.call('INCR', ARGV[1])";
             let script = ["EVAL", code, "0", &key, &LOOP_COUNT.to_string()].map(str::to_owned).to_vec();
             vec![words("MULTI"), script.clone(), script, words("EXEC")]
         }
-        _ => vec![words(&format!("BLMOVE {USER}:in {USER}:out LEFT RIGHT 0.01"))],
+        _ => vec![words(&format!("BLMOVE {USER}:in {USER}:out LEFT RIGHT 0.02"))],
     }
 }
 
 /// Sends requests and returns their replies, that of `EXEC` alone for a transaction. `None`: the connection is closed.
-fn exchange(connection: &mut Connection, requests: &[Vec<String>]) -> Option<Vec<Reply>> {
-    connection.send(requests).ok()?;
+fn exchange(
+    connection: &mut Connection,
+    requests: &[Vec<String>],
+    random: &mut Random,
+) -> Option<Vec<Reply>> {
+    if requests[0][0] == "MULTI" && random.chance(70) {
+        // The rights may change between the queued commands and EXEC.
+        let (queued, exec) = requests.split_at(requests.len() - 1);
+        connection.send(queued).ok()?;
+        simulation::sleep_us(random.below(5_000) as u64);
+        connection.send(exec).ok()?;
+    } else {
+        connection.send(requests).ok()?;
+    }
     let mut replies = Vec::new();
     for _ in requests {
         replies.push(connection.receive().ok()?);
@@ -333,6 +354,6 @@ fn feed(world: &World, name: &str, mut random: Random) {
     let mut connection = Connection::open(world.address, name);
     while !lock(&world.rights).is_over {
         connection.number(&["RPUSH", &format!("{USER}:in"), "x"]);
-        simulation::sleep_us(random.below(4_000) as u64);
+        simulation::sleep_us(random.below(20_000) as u64);
     }
 }

@@ -77,8 +77,7 @@ fn run(world: &World, name: &str, number: usize, mut random: Random) {
             12..14 => {
                 let (from, to) = (random.below(ACCOUNT_COUNT), random.below(ACCOUNT_COUNT));
                 let amount = random.between(1, 9);
-                let moves =
-                    [format!("DECRBY purse:{from} {amount}"), format!("INCRBY purse:{to} {amount}")];
+                let moves = [format!("DECRBY purse:{from} {amount}"), format!("INCRBY purse:{to} {amount}")];
                 in_transaction(&mut connection, &moves.map(|request| words(&request)));
             }
             14..18 => {
