@@ -180,6 +180,8 @@ pub struct Connection {
     pub at_eof: bool,
     /// Whether it is being closed: no further request is executed.
     pub closing: bool,
+    /// When it is closed although output is unsent, if it is closing because its permissions were revoked.
+    pub close_by: Option<Uptime>,
     /// The worker that it is being moved to.
     pub moving_to: Option<usize>,
     /// Whether receiving is paused because too much input is waiting.
@@ -264,6 +266,7 @@ impl Connection {
             turns: Turns::default(),
             at_eof: false,
             closing: false,
+            close_by: None,
             moving_to: None,
             receive_paused: false,
             closing_charge: 0,

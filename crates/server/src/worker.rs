@@ -31,6 +31,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::Millis;
+use commands::session::SessionFlags;
 use os::clock::{self, Ticks, Uptime};
 use reactor::{Event, Reactor};
 use sync::atomic::Ordering;
@@ -493,11 +494,16 @@ impl Worker {
         if !self.executor.follow_users(&mut connection.session) {
             return;
         }
+        if planted(Fault::SubscriberKept) && connection.session.authenticated {
+            connection.session.flags.remove(SessionFlags::CLOSE_AFTER_REPLY | SessionFlags::REVOKED);
+            return;
+        }
         let holds_output = connection.is_waiting() || connection.holds_output() || connection.awaits_disk;
         if holds_output || connection.receive_paused || connection.moving_to.is_some() {
             return self.close_now(token);
         }
-        // Messages that were published before the change are counted as received, so they are sent.
+        // Messages that were published before the change are counted as received, so they are sent. A client that
+        // does not read them is closed later: see `Connection::close_by`.
         connection.closing = true;
         self.flush(token);
     }

@@ -170,6 +170,21 @@ fn queued_commands_are_checked_again() {
 }
 
 #[test]
+fn a_transaction_of_a_deleted_user_does_not_go_on_as_the_default_user() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let mut admin = server.client();
+        set_user(&mut admin, "alice on nopass ~a +@all");
+        let mut alice = server.client();
+        assert_eq!(alice.text(&["AUTH", "alice", ""]), "OK");
+        assert_eq!(alice.text(&["MULTI"]), "OK");
+        assert_eq!(alice.text(&["ACL", "DELUSER", "alice"]), "QUEUED");
+        assert_eq!(alice.text(&["EVAL", "return redis.call('SET', 'other', 'x')", "0"]), "QUEUED");
+        assert_eq!(alice.text(&["EXEC"]), "1\nNOAUTH Authentication required.");
+        assert_eq!(admin.text(&["GET", "other"]), "");
+    });
+}
+
+#[test]
 fn permissions_are_rechecked_when_a_waiter_is_served() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let mut admin = server.client();

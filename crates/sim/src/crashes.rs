@@ -3,7 +3,7 @@
 //!
 //! A crash takes no time, and the first server continues after it. The replies that its clients have received by then
 //! are compared with the data of a server that starts with the disk after the crash. A disk may also fail in one of its
-//! operations, or have no space for a while.
+//! operations, or for a while in all of them, in all appends or in all synchronisations.
 //!
 //! Start reading at [`serve_and_crash`].
 
@@ -60,13 +60,15 @@ struct Crash {
 impl Setting {
     fn draw(random: &mut Random) -> Self {
         let policy = *random.pick(&["always", "always", "always", "everysec", "no"]);
-        let recovers = random.chance(30);
         let first = random.below(OPERATION_COUNT_MAX) as u64;
-        let failing = match random.below(3) {
+        let failing = match random.below(6) {
             0 => Failing::Nothing,
-            _ if recovers => Failing::From(first),
+            1 => Failing::From(first),
+            2 => Failing::Appends(first),
+            3 => Failing::Syncs(first),
             _ => Failing::Only(first),
         };
+        let recovers = matches!(failing, Failing::From(_) | Failing::Appends(_) | Failing::Syncs(_));
         Self {
             policy,
             thread_count: 1 + random.below(3),
@@ -105,9 +107,11 @@ pub fn serve_and_crash(seed: u64) {
     let server = start(&setting, address);
     let before = disk.operation_count();
     disk.set_failing(match setting.failing {
+        Failing::Nothing => Failing::Nothing,
         Failing::Only(nth) => Failing::Only(before + nth),
         Failing::From(first) => Failing::From(before + first),
-        other => other,
+        Failing::Appends(first) => Failing::Appends(before + first),
+        Failing::Syncs(first) => Failing::Syncs(before + first),
     });
     let scene = Arc::new(Scene {
         disk,

@@ -2,6 +2,8 @@
 
 use sync::simulation::Fault;
 
+use crate::plan::{Focus, Load, Race};
+
 /// A fixed defect.
 pub struct Known {
     /// Name for `--fault`.
@@ -12,6 +14,8 @@ pub struct Known {
     pub sign: &'static str,
     /// Switch that reintroduces the defect.
     pub fault: Fault,
+    /// The load or race that finds it. With it, fewer seeds are needed.
+    pub focus: Focus,
     /// Whether the runs have a disk that crashes.
     pub crashes: bool,
     /// Maximum number of seeds, from 0, until the defect is found; asserted by a test.
@@ -24,6 +28,7 @@ pub static ALL: &[Known] = &[
         name: "lost-mail",
         meaning: "a message to a worker that has read its mailbox for the last time is lost",
         sign: "no reply arrived in time",
+        focus: Focus::Race(Race::Threads),
         fault: Fault::MailToClosedHandle,
         seed_count_max: 300,
         crashes: false,
@@ -32,6 +37,7 @@ pub static ALL: &[Known] = &[
         name: "early-settle",
         meaning: "a quiet send counts as complete while the kernel's overflow list holds completions",
         sign: "",
+        focus: Focus::Anything,
         fault: Fault::SendSettledEarly,
         seed_count_max: 100,
         crashes: false,
@@ -40,6 +46,7 @@ pub static ALL: &[Known] = &[
         name: "early-retire",
         meaning: "a segment is retired before the hint that points to it is unlinked",
         sign: "freed memory is read",
+        focus: Focus::Anything,
         fault: Fault::RetireBeforeUnlink,
         seed_count_max: 100,
         crashes: false,
@@ -48,6 +55,7 @@ pub static ALL: &[Known] = &[
         name: "early-pause",
         meaning: "CLIENT PAUSE replies while running batches may still write",
         sign: "a write happened during a pause",
+        focus: Focus::Anything,
         fault: Fault::PauseBeforeBarrier,
         seed_count_max: 100,
         crashes: false,
@@ -56,6 +64,7 @@ pub static ALL: &[Known] = &[
         name: "wall-timers",
         meaning: "timers follow the wall clock",
         sign: "",
+        focus: Focus::Anything,
         fault: Fault::WallClockTimers,
         seed_count_max: 100,
         crashes: false,
@@ -64,6 +73,7 @@ pub static ALL: &[Known] = &[
         name: "early-reply",
         meaning: "replies leave before the changes that they show are synchronised",
         sign: "crash",
+        focus: Focus::Anything,
         fault: Fault::ReplyBeforeSync,
         crashes: true,
         seed_count_max: 60,
@@ -72,9 +82,64 @@ pub static ALL: &[Known] = &[
         name: "early-manifest",
         meaning: "the manifest names a base that is not synchronised",
         sign: "",
+        focus: Focus::Anything,
         fault: Fault::BaseNotSynced,
         crashes: true,
         seed_count_max: 60,
+    },
+    Known {
+        name: "early-acl",
+        meaning: "ACL SETUSER and ACL DELUSER reply while workers may still use the old permissions",
+        sign: "",
+        focus: Focus::Load(Load::Rights),
+        fault: Fault::UsersBeforeBarrier,
+        crashes: false,
+        seed_count_max: 100,
+    },
+    Known {
+        name: "unchecked-exec",
+        meaning: "EXEC runs commands with the permissions with which they were queued",
+        sign: "",
+        focus: Focus::Load(Load::Rights),
+        fault: Fault::ExecUnchecked,
+        crashes: false,
+        seed_count_max: 100,
+    },
+    Known {
+        name: "unchecked-waiter",
+        meaning: "a blocked request is served with the permissions with which it began to wait",
+        sign: "without its right",
+        focus: Focus::Load(Load::Rights),
+        fault: Fault::WaiterUnchecked,
+        crashes: false,
+        seed_count_max: 100,
+    },
+    Known {
+        name: "kept-subscriber",
+        meaning: "a subscriber stays when its user may no longer use the channel",
+        sign: "without the right to it",
+        focus: Focus::Load(Load::Rights),
+        fault: Fault::SubscriberKept,
+        crashes: false,
+        seed_count_max: 100,
+    },
+    Known {
+        name: "unchecked-script",
+        meaning: "a script that has paused continues with the permissions with which it began",
+        sign: "without its right",
+        focus: Focus::Load(Load::Rights),
+        fault: Fault::ScriptUnchecked,
+        crashes: false,
+        seed_count_max: 100,
+    },
+    Known {
+        name: "loose-script",
+        meaning: "a script releases its latches while it is paused",
+        sign: "",
+        focus: Focus::Load(Load::Scripts),
+        fault: Fault::ScriptLetsGo,
+        crashes: false,
+        seed_count_max: 100,
     },
 ];
 

@@ -5,6 +5,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use sim::plan::Focus;
 use sim::run::{Report, RunOptions, run};
 use sync::simulation::Fault;
 
@@ -190,7 +191,8 @@ fn run_elsewhere(cli: &Cli, seeds: std::ops::Range<u64>) -> std::io::Result<Sum>
 
 fn options(cli: &Cli) -> RunOptions {
     let crashes = cli.crashes || known_fault(cli).is_some_and(|known| known.crashes);
-    RunOptions { faults: cli.fault.into_iter().collect(), crashes, ..RunOptions::default() }
+    let focus = known_fault(cli).map_or(Focus::Anything, |known| known.focus);
+    RunOptions { faults: cli.fault.into_iter().collect(), focus, crashes, ..RunOptions::default() }
 }
 
 fn known_fault(cli: &Cli) -> Option<&'static sim::faults::Known> {

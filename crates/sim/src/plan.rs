@@ -34,6 +34,10 @@ pub enum Load {
     LookAhead,
     /// Iterations while elements are added and removed: elements that stay are returned.
     Scans,
+    /// Scripts that transfer amounts beside transactions: the sum of the balances is constant.
+    Scripts,
+    /// Rights of a user are taken and given while its connections work.
+    Rights,
 }
 
 /// Loads to draw from.
@@ -88,6 +92,18 @@ pub enum Race {
     Pauses,
 }
 
+/// What the plans of all seeds have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Focus {
+    /// Nothing.
+    #[default]
+    Anything,
+    /// This load only.
+    Load(Load),
+    /// This race.
+    Race(Race),
+}
+
 /// Disturbances of the server besides its load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disturbances {
@@ -137,7 +153,7 @@ pub struct Plan {
 impl Plan {
     /// Draws the plan of a seed.
     #[must_use]
-    pub fn draw(seed: u64) -> Self {
+    pub fn draw(seed: u64, focus: Focus) -> Self {
         let mut random = Random::new(seed ^ 0x51D0_FA11);
         let mut loads = LOADS.to_vec();
         random.shuffle(&mut loads);
@@ -148,14 +164,29 @@ impl Plan {
         }
         // Bugs that need two stalls at once are rare, so one plan in four exercises only a race.
         let race = random.chance(25).then(|| *random.pick(RACES));
+        let race = match focus {
+            Focus::Anything => race,
+            Focus::Load(_) => None,
+            Focus::Race(race) => Some(race),
+        };
         match race {
             Some(Race::Threads) => loads = vec![*random.pick(THREAD_LOADS)],
             Some(Race::Tables) => loads = vec![Load::LookAhead],
             Some(Race::Pauses) => loads = vec![Load::Pauses],
             None => {}
         }
+        // Drawn apart, so that the other loads of a seed stay as they are.
+        let mut apart = Random::new(seed ^ 0x5C21_9700);
+        if race.is_none() && !loads.contains(&Load::Eviction) && apart.chance(40) {
+            loads.truncate(apart.below(2));
+            loads.push(*apart.pick(&[Load::Scripts, Load::Rights, Load::Rights]));
+        }
+        if let Focus::Load(load) = focus {
+            loads = vec![load];
+        }
+        let runs_scripts = loads.iter().any(|load| matches!(load, Load::Scripts | Load::Rights));
         let client_count = 2 + random.below(3);
-        Self {
+        let mut plan = Self {
             seed,
             thread_count: if race.is_some() { 4 } else { 1 + random.below(4) as u32 },
             network: Settings::draw(random.next_u64()),
@@ -178,7 +209,13 @@ impl Plan {
                 percents: race.map_or_else(|| stalls_anywhere(&mut random), Race::gaps),
                 stall_us_max: *random.pick(&[1_000, 5_000, 20_000]),
             },
+        };
+        if runs_scripts {
+            // Longer than a script runs before it pauses.
+            plan.gap_stalls.percents.push((Gap::ScriptHook, 80));
+            plan.gap_stalls.stall_us_max = 5_000;
         }
+        plan
     }
 }
 

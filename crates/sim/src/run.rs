@@ -11,7 +11,7 @@ use trials::linearisability::search::{Command, Operation, check, check_each_key}
 
 use crate::connection::Connection;
 use crate::crashes::serve_and_crash;
-use crate::plan::Plan;
+use crate::plan::{Focus, Load, Plan};
 use crate::workload;
 use crate::world::{World, lock};
 
@@ -31,6 +31,8 @@ pub struct RunOptions {
     pub trace: Option<TraceSink>,
     /// Whether the trace contains thread switches.
     pub traces_switches: bool,
+    /// What the plans have in common.
+    pub focus: Focus,
     /// Whether the run is one with a disk that crashes, instead of one with many loads.
     pub crashes: bool,
 }
@@ -48,7 +50,7 @@ pub struct Report {
 /// Runs a seed.
 #[must_use]
 pub fn run(seed: u64, options: RunOptions) -> Report {
-    let plan = Plan::draw(seed);
+    let plan = Plan::draw(seed, options.focus);
     let scheduler = Scheduler::new(
         seed,
         simulation::SchedulerOptions {
@@ -81,8 +83,10 @@ pub fn run(seed: u64, options: RunOptions) -> Report {
 /// the server.
 fn serve_and_load(world: &Arc<World>) {
     let plan = &world.plan;
+    // A pause of writes may last longer than the limit from which other clients are refused with BUSY.
+    let busy_ms = if plan.loads.contains(&Load::Pauses) { 100_000 } else { 5_000 };
     let config = format!(
-        "bind 127.0.0.1\nport {}\nio-threads {}\nmaxclients 1000\nsave \"\"\n",
+        "bind 127.0.0.1\nport {}\nio-threads {}\nmaxclients 1000\nsave \"\"\nbusy-reply-threshold {busy_ms}\n",
         ADDRESS.1, plan.thread_count
     );
     let server = Server::start(&config).unwrap_or_else(|error| panic!("the server does not start: {error}"));

@@ -12,6 +12,7 @@ use trials::linearisability::search::Operation;
 use trials::linearisability::store::Op;
 
 use crate::plan::{Load, Plan};
+use crate::workload::rights::Rights;
 
 /// State shared by the clients.
 pub struct World {
@@ -46,6 +47,8 @@ pub struct World {
     /// For each client that waits for elements, the number of its replies; [`u64::MAX`] once it waits no
     /// more.
     pub waits: Box<[AtomicU64]>,
+    /// The rights of the user whose rights change.
+    pub rights: Mutex<Rights>,
     moments: AtomicU64,
 }
 
@@ -70,6 +73,7 @@ impl World {
             shrink_count: AtomicU64::new(0),
             is_table_done: AtomicBool::new(false),
             slot_mates: OnceLock::new(),
+            rights: Mutex::default(),
             moments: AtomicU64::new(0),
         }
     }

@@ -89,6 +89,18 @@ pub enum Fault {
     ReplyBeforeSync,
     /// The base of an append-only file is not synchronised before the manifest names it.
     BaseNotSynced,
+    /// `ACL SETUSER` and its relatives reply while workers may still use the old permissions.
+    UsersBeforeBarrier,
+    /// A transaction runs with the permissions with which its commands were queued.
+    ExecUnchecked,
+    /// A blocked request is served with the permissions with which it began to wait.
+    WaiterUnchecked,
+    /// A subscriber stays when its user may no longer use the channel.
+    SubscriberKept,
+    /// A script that has paused continues with the permissions with which it began.
+    ScriptUnchecked,
+    /// A script releases its latches while it is paused.
+    ScriptLetsGo,
     /// A lock-free addition is a load and a store.
     TornAdd,
 }
@@ -110,6 +122,8 @@ pub enum Gap {
     MemoryFound,
     /// A session failed to acquire a latch, but is not queued for it yet.
     LatchRefused,
+    /// A script has run for a while, and may pause next.
+    ScriptHook,
     /// A latch was released, but the waiters in line are not woken yet.
     LatchReleased,
 }

@@ -130,6 +130,8 @@ bitflags! {
         const IN_EXEC = 1 << 11;
         /// Is the session of a script.
         const IN_SCRIPT = 1 << 15;
+        /// The user was deleted, or may no longer use one of the subscriptions: the connection is closed.
+        const REVOKED = 1 << 16;
     }
 }
 

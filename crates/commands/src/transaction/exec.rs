@@ -180,6 +180,11 @@ fn check_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>) -> Result<(), CommandErro
     if ctx.session.users_version < ctx.host.users_version() {
         ctx.session.follow_users(&ctx.host.users());
     }
+    // The user is deleted. The session has the default user since then, with whose permissions nothing was queued.
+    if !ctx.session.authenticated && !queued.found.command.flags.contains(Flags::NO_AUTH) {
+        ctx.host.record_queued_denial(&CommandError::NO_AUTH);
+        return Err(CommandError::NO_AUTH);
+    }
     let (id, args) = (queued.found.id, queued.args);
     let user = Arc::clone(&ctx.session.user);
     user.check(id, args, ctx.session.db, ctx.data.db_count()).map_err(|denial| {

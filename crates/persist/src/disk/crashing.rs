@@ -24,10 +24,10 @@ pub enum Failing {
     Only(u64),
     /// All from this number on.
     From(u64),
-    /// Every append, after a part of it: the disk is full.
-    Appends,
-    /// Every synchronisation of a file.
-    Syncs,
+    /// Every append from this number on, after a part of it: the disk is full.
+    Appends(u64),
+    /// Every synchronisation of a file from this number on.
+    Syncs(u64),
 }
 
 /// See the module documentation. Clones share their contents.
@@ -55,6 +55,14 @@ struct State {
     operation_count: u64,
     failing: Failing,
     random: u64,
+}
+
+/// A kind of operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Append,
+    Sync,
+    Other,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +148,7 @@ impl CrashingDisk {
     /// Counts and performs an operation on names.
     fn change_name(&self, change: NameChange) -> io::Result<()> {
         let mut state = self.lock();
-        let fails = state.next_fails();
+        let fails = state.next_fails(Kind::Other);
         if !fails || state.flip() {
             change.apply(&mut state.names);
             state.pending.push(change);
@@ -150,14 +158,16 @@ impl CrashingDisk {
 }
 
 impl State {
-    fn next_fails(&mut self) -> bool {
+    /// Counts an operation and returns whether it fails.
+    fn next_fails(&mut self, kind: Kind) -> bool {
         let number = self.operation_count;
         self.operation_count += 1;
         match self.failing {
             Failing::Nothing => false,
             Failing::Only(nth) => number == nth,
             Failing::From(first) => number >= first,
-            Failing::Appends | Failing::Syncs => false,
+            Failing::Appends(first) => kind == Kind::Append && number >= first,
+            Failing::Syncs(first) => kind == Kind::Sync && number >= first,
         }
     }
 
@@ -273,7 +283,7 @@ impl Disk for CrashingDisk {
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         let mut state = self.lock();
-        if state.next_fails() {
+        if state.next_fails(Kind::Other) {
             return Err(failure());
         }
         let (synced, pending) =
@@ -299,7 +309,7 @@ impl Disk for CrashingDisk {
 impl DiskFile for CrashingFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.disk.lock();
-        let fails = state.next_fails() || state.failing == Failing::Appends;
+        let fails = state.next_fails(Kind::Append);
         let size = if fails { state.next() as usize % (bytes.len() + 1) } else { bytes.len() };
         let contents = &mut state.files[self.file];
         let offset = contents.current.len();
@@ -310,7 +320,7 @@ impl DiskFile for CrashingFile {
 
     fn sync(&mut self) -> io::Result<()> {
         let mut state = self.disk.lock();
-        let fails = state.next_fails() || state.failing == Failing::Syncs;
+        let fails = state.next_fails(Kind::Sync);
         let contents = &mut state.files[self.file];
         if fails {
             // The pages count as clean from now on, and may never reach the disk: unsynced writes are lost to the
@@ -331,7 +341,7 @@ impl DiskFile for CrashingFile {
 
     fn truncate(&mut self, size: u64) -> io::Result<()> {
         let mut state = self.disk.lock();
-        let fails = state.next_fails();
+        let fails = state.next_fails(Kind::Other);
         if fails {
             return Err(failure());
         }

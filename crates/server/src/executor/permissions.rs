@@ -6,6 +6,7 @@ use commands::command::Flags;
 use commands::session::Session;
 use commands::table::{CATALOGUE, Found};
 use keyspace::Tries;
+use sync::simulation::{self, Fault};
 use wire::request::Args;
 
 use super::{Executor, Step};
@@ -22,6 +23,9 @@ impl Executor {
     /// the request: its user is deleted, or may no longer have a subscription.
     #[inline]
     pub fn follow_users(&mut self, session: &mut Session) -> bool {
+        if simulation::planted(Fault::ExecUnchecked) && session.in_multi() {
+            return false;
+        }
         // A session that has just authenticated may have newer users than this worker.
         if session.users_version < self.settings.users.version() {
             session.follow_users(&self.settings.users);

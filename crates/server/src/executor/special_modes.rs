@@ -11,7 +11,7 @@ use commands::context::PlannedKey;
 use commands::error::CommandError;
 use commands::session::{BlockReason, Blocked, SessionFlags};
 use commands::subscriptions::SubscriptionKind;
-use commands::table::{Found, NUMBERED};
+use commands::table::{CATALOGUE, Found, NUMBERED};
 use keyspace::{Tries, slot_of_hash};
 use os::clock::{Ticks, Uptime};
 use sync::Mode;
@@ -280,7 +280,10 @@ impl Executor {
     /// it may have missed the pause, however long that takes.
     #[cold]
     pub(super) fn begin_barrier(&mut self, connection: &mut Connection) {
-        if planted(Fault::PauseBeforeBarrier) {
+        let name = connection.session.last_command.map(|id| CATALOGUE.name(id));
+        let fault =
+            if name == Some("client|pause") { Fault::PauseBeforeBarrier } else { Fault::UsersBeforeBarrier };
+        if planted(fault) {
             return;
         }
         self.request_barrier(connection, BlockReason::Barrier);

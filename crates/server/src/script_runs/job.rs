@@ -16,6 +16,7 @@ use os::clock::Ticks;
 use script::{LogLevel, Run, ScriptFlags, Server, Verdict};
 use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
+use sync::simulation::{self, Fault, Gap};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
@@ -313,6 +314,10 @@ impl Server for Job {
     }
 
     fn interrupt(&mut self) -> Verdict {
+        simulation::pass(Gap::ScriptHook);
+        if simulation::planted(Fault::ScriptLetsGo) {
+            self.let_go();
+        }
         let running = self.register();
         if running.is_killed.load(Ordering::Acquire) && !running.has_written.load(Ordering::Relaxed) {
             return Verdict::Kill;

@@ -16,6 +16,7 @@ use commands::table::Found;
 use keyspace::{SCRIPT_TOKEN, slot_of_hash};
 use os::clock::Ticks;
 use sync::atomic::Ordering;
+use sync::simulation::{Fault, planted};
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
@@ -96,6 +97,12 @@ impl Job {
             let text = if is_redis { errors::NOT_IN_SCRIPTS_OF_REDIS } else { errors::NOT_IN_SCRIPTS };
             return refused(self, text);
         }
+        if self.session.users_version < self.shared.access.version()
+            && !self.has_written
+            && !planted(Fault::ScriptUnchecked)
+        {
+            self.follow_users(found)?;
+        }
         if self.session.user.is_restricted() {
             self.check_permissions(found, args)?;
         }
@@ -134,6 +141,19 @@ impl Job {
             None => return Ok(()),
         };
         Err(self.counted(Some(found), error))
+    }
+
+    /// Adopts the current permissions of the user, which may have changed while the script was paused. A script that has
+    /// written is completed with the permissions that it has, as its effects can't be undone.
+    #[cold]
+    fn follow_users(&mut self, found: Found) -> Result<(), CommandError> {
+        let users = self.shared.access.users();
+        let Some(current) = users.current(&self.session.user) else {
+            return Err(self.counted(Some(found), CommandError::NO_AUTH));
+        };
+        self.session.user = Arc::clone(current);
+        self.session.users_version = users.version();
+        Ok(())
     }
 
     fn check_permissions(&mut self, found: Found, args: Args<'_>) -> Result<(), CommandError> {
@@ -256,6 +276,24 @@ impl Job {
             }
         }
         Ok(())
+    }
+
+    /// Pauses without latches: a planted fault. The token is latched again first.
+    #[cold]
+    pub(super) fn let_go(&mut self) {
+        let held = self.data.held_slots();
+        self.latches.release(&mut self.data);
+        if let Some(pause) = &self.pause {
+            pause();
+        }
+        for slot in held {
+            while !self.latches.try_latch_extra(&mut self.data, slot) {
+                match &self.pause {
+                    Some(pause) => pause(),
+                    None => sync::thread::yield_now(),
+                }
+            }
+        }
     }
 
     fn run(&mut self, found: Found, args: Args<'_>, out: &mut Vec<u8>) {

@@ -211,6 +211,7 @@ impl Worker {
         let mut all = Vec::with_capacity(self.connections.len());
         let mut idle: Vec<Token> = Vec::new();
         let mut behind: Vec<(Token, usize)> = Vec::new();
+        let mut overdue = Vec::new();
         let share = self.connections.len() as i64 * self.tick_ms() / 1000;
         let first = std::mem::take(&mut self.cron.client);
         let mut left = (share as usize).max(CLIENTS_A_TICK_MIN);
@@ -235,6 +236,9 @@ impl Worker {
             {
                 idle.push(connection.token);
             }
+            if connection.close_by.is_some_and(|time| self.clock.uptime >= time) {
+                overdue.push(connection.id);
+            }
             let pending = self.events.reactor.pending_send_bytes(connection.id) + connection.queued_output();
             if pending > 0 {
                 behind.push((connection.token, pending));
@@ -255,6 +259,9 @@ impl Worker {
         }
         for (token, pending) in behind {
             self.check_output_size(token, pending);
+        }
+        for id in overdue {
+            self.events.reactor.close(id, CloseMode::Now);
         }
         for token in idle {
             log::debug!("Closing idle client");

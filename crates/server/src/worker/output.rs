@@ -49,7 +49,10 @@ const UNAUTHENTICATED_OUTPUT_SIZE_MAX: usize = 16 << 10;
 /// The output of a connection that waits for the disk, from which its requests wait, too, in bytes.
 const HELD_OUTPUT_SIZE_MAX: usize = 1 << 20;
 
-/// How long a reply waits for the lines of the log that its request has logged: a write may hang.
+/// How long the output of a connection may take whose permissions were revoked.
+const REVOKED_CLOSE_MS: i64 = 1000;
+
+/// How long a reply waits for the lines of the log that its request has logged: the disk may be stuck.
 const LOG_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Messages in connections' output that are not passed to the reactor yet.
@@ -189,6 +192,9 @@ impl Worker {
         connection.awaits_disk = false;
         let id = connection.id;
         if connection.closing {
+            if connection.session.flags.contains(SessionFlags::REVOKED) {
+                connection.close_by.get_or_insert(self.clock.uptime.plus_ms(REVOKED_CLOSE_MS));
+            }
             // Before its last reply is sent: a client that has read that reply finds no trace of the connection.
             self.deregister(token);
         }

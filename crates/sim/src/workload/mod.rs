@@ -9,7 +9,9 @@ mod messages;
 mod pauses;
 mod queues;
 mod registers;
+pub mod rights;
 mod scans;
+mod scripts;
 mod times;
 mod transfers;
 
@@ -42,6 +44,8 @@ pub fn start(world: &Arc<World>) -> Vec<Task> {
             Load::Growth => growth::clients(world),
             Load::LookAhead => look_ahead::clients(world),
             Load::Scans => scans::clients(world),
+            Load::Scripts => scripts::clients(world),
+            Load::Rights => rights::clients(world),
         };
         world.working.fetch_add(clients.len(), Ordering::Relaxed);
         for client in clients {

@@ -32,12 +32,12 @@ impl Session {
             self.was_authenticated |= self.authenticated;
             self.user = Arc::clone(users.default_user());
             self.authenticated = false;
-            self.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
+            self.flags.insert(SessionFlags::CLOSE_AFTER_REPLY | SessionFlags::REVOKED);
             return;
         };
         let old = std::mem::replace(&mut self.user, Arc::clone(current));
         if self.is_subscribed() && self.user.has_fewer_channels_than(&old) && !self.may_keep_subscriptions() {
-            self.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
+            self.flags.insert(SessionFlags::CLOSE_AFTER_REPLY | SessionFlags::REVOKED);
         }
     }
 

@@ -6,6 +6,7 @@ use commands::acl::{LoggedDenial, Users};
 use commands::error::CommandError;
 use commands::host::{AccessControl, DenialEvent};
 use commands::session::Session;
+use sync::simulation::{self, Fault};
 
 use super::WorkerHost;
 
@@ -15,6 +16,9 @@ impl AccessControl for WorkerHost {
     }
 
     fn users_version(&self) -> u64 {
+        if simulation::planted(Fault::ExecUnchecked) {
+            return 0;
+        }
         self.shared.access.version()
     }
 

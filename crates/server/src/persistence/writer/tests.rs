@@ -287,7 +287,7 @@ fn writes_are_refused_until_a_write_succeeds_on_a_full_disk() {
     let shared = shared_with(Appendfsync::Everysec);
     let files = new_files(&disk);
     let mut rig = Rig::start(shared, files);
-    disk.set_failing(Failing::Appends);
+    disk.set_failing(Failing::Appends(0));
     rig.append(0);
     let is_refused = || shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED);
     await_that(is_refused);
@@ -310,7 +310,7 @@ fn the_thread_ends_on_a_full_disk() {
         let shared = shared_with(Appendfsync::Everysec);
         let files = new_files(&disk);
         let mut rig = Rig::start(shared, files);
-        disk.set_failing(Failing::Appends);
+        disk.set_failing(Failing::Appends(0));
         rig.append(0);
         if is_failing_before {
             await_that(|| shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED));
@@ -331,12 +331,12 @@ fn bytes_that_a_failed_sync_loses_are_durable_with_the_next_snapshot_only() {
     await_that(|| figures.written.load(Ordering::Relaxed) == end.0);
     let begun = shared.persistence.durable.end();
     assert!(shared.is_durable(begun));
-    disk.set_failing(Failing::Appends);
+    disk.set_failing(Failing::Appends(0));
     rig.append(1);
     let is_refused = || shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED);
     await_that(is_refused);
     // The torn write is cut off, and the synchronisation after that loses the first record.
-    disk.set_failing(Failing::Syncs);
+    disk.set_failing(Failing::Syncs(0));
     await_that(|| figures.is_beginning.load(Ordering::Relaxed));
     disk.set_failing(Failing::Nothing);
     await_that(|| !is_refused() && figures.is_rewriting.load(Ordering::Relaxed));
