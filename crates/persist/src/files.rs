@@ -28,13 +28,18 @@
 //! [`AppendOnlyFiles::rollback`]; after a failed sync, before `rollback`: unsynced bytes are then not trusted, and
 //! the caller writes them again.
 
+mod error;
+
+pub use error::FilesError;
+use error::doing;
+
 use crate::disk::released::Released;
 use crate::disk::{Disk, DiskFile, read_small};
-use crate::manifest::{BaseFormat, Manifest, ManifestError};
+use crate::manifest::{BaseFormat, Manifest};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Where the files are: `dir`, `appenddirname` and `appendfilename`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,28 +50,6 @@ pub struct Layout {
     pub directory: PathBuf,
     /// The start of the names of all files.
     pub stem: Vec<u8>,
-}
-
-/// Why the directory can't be opened or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum FilesError {
-    /// An operation of the file system failed.
-    #[error("can't {action}: {source}")]
-    Disk {
-        /// The operation: a verb and a file.
-        action: String,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The manifest is not valid.
-    #[error(transparent)]
-    Manifest(#[from] ManifestError),
-    /// The manifest lists this file, which does not exist.
-    #[error("the AOF manifest lists {0} which can't be opened: No such file or directory")]
-    Missing(String),
-    /// A write or sync has failed, and [`AppendOnlyFiles::rollback`] has not succeeded since.
-    #[error("an earlier write of the append-only file has failed")]
-    Failed,
 }
 
 /// See the module documentation.
@@ -611,8 +594,4 @@ fn exists<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn doing(verb: &str, path: &Path, source: io::Error) -> FilesError {
-    FilesError::Disk { action: format!("{verb} {}", path.display()), source }
 }

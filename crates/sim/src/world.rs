@@ -12,7 +12,6 @@ use trials::linearisability::search::Operation;
 use trials::linearisability::store::Op;
 
 use crate::plan::{Load, Plan};
-use crate::workload::rights::Rights;
 
 /// State shared by the clients.
 pub struct World {
@@ -99,4 +98,32 @@ impl World {
 /// Locks shared state.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The rights of the user, as far as the replies of the changes tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// Odd while a change is under way.
+    pub epoch: u64,
+    /// Whether the user exists.
+    pub exists: bool,
+    /// Number of the password.
+    pub password: u64,
+    /// Whether it may run commands that write, and use its keys.
+    pub writes: bool,
+    /// Whether it may use its channel.
+    pub channels: bool,
+    /// Deletions so far, that of the change under way included.
+    pub deletion_count: u64,
+    /// The same with the removals of the right to use the channel.
+    pub removal_count: u64,
+    /// Whether the last change is made: the user is deleted.
+    pub is_over: bool,
+}
+
+impl Rights {
+    /// Whether no change was under way between this observation and a later one.
+    pub fn lasts(&self, later: &Self) -> bool {
+        self.epoch.is_multiple_of(2) && self.epoch == later.epoch
+    }
 }

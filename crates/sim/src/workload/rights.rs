@@ -12,41 +12,13 @@ use trials::reply::Reply;
 
 use super::{Client, words};
 use crate::connection::{Connection, text_of};
-use crate::world::{World, lock};
+use crate::world::{Rights, World, lock};
 
 const USER: &str = "right";
 /// The largest number of checks whether the connections of a deleted user are closed.
 const CLOSED_CHECKS_MAX: usize = 1_000;
 /// Rounds of a loop in which a script may pause several times.
 const LOOP_COUNT: usize = 250_000;
-
-/// The rights of the user, as far as the replies of the changes tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rights {
-    /// Odd while a change is under way.
-    epoch: u64,
-    /// Whether the user exists.
-    exists: bool,
-    /// Number of the password.
-    password: u64,
-    /// Whether it may run commands that write, and use its keys.
-    writes: bool,
-    /// Whether it may use its channel.
-    channels: bool,
-    /// Deletions so far, that of the change under way included.
-    deletion_count: u64,
-    /// The same with the removals of the right to use the channel.
-    removal_count: u64,
-    /// Whether the last change is made: the user is deleted.
-    is_over: bool,
-}
-
-impl Rights {
-    /// Whether no change was under way between this observation and a later one.
-    fn lasts(&self, later: &Self) -> bool {
-        self.epoch.is_multiple_of(2) && self.epoch == later.epoch
-    }
-}
 
 pub(super) fn clients(world: &World) -> Vec<Client> {
     let client = |number: usize| {
