@@ -31,9 +31,6 @@ const SYNC_COUNT_MAX: usize = 2;
 /// How long new syncs may begin before the thread looks at its other tasks, in nanoseconds.
 const OVERLAP_NS_MAX: u64 = 100_000_000;
 
-/// Syncs that are shorter than this do not overlap: passing them to another thread costs more than it gains.
-const OVERLAPPING_NS_MIN: u64 = if cfg!(test) { 0 } else { SYNC_NS_MIN };
-
 /// The state of one call of [`Writer::write_overlapping`].
 struct Overlap {
     /// At the durable LSN: invariant 3.
@@ -71,9 +68,9 @@ impl<D: Disk + Send + 'static> Writer<D>
 where
     D::File: Send,
 {
-    /// Whether syncs take so long that they should overlap.
+    /// Whether syncs should overlap. Passing short ones to another thread costs more than it gains; tests have only such.
     pub(super) fn overlaps(&self) -> bool {
-        self.grouping.sync_ns() >= OVERLAPPING_NS_MIN && !self.is_stopping
+        (cfg!(test) || self.grouping.sync_ns() >= SYNC_NS_MIN) && !self.is_stopping
     }
 
     /// Writes and synchronises changes until there are none or another task is due. Then no sync is in progress. Returns
