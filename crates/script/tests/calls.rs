@@ -1,63 +1,49 @@
 //! Calls of commands and runs on the stack of Lua: many values, errors on every path, and what they leave behind.
 
+mod support;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use script::{Interpreter, LogLevel, Outcome, Run, Server, Settings, Verdict, sha1_hex};
+use script::{Interpreter, Outcome, Run, Settings, sha1_hex};
+use support::TestServer;
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
-/// A server with a few commands for tests.
-struct Commands;
-
-impl Server for Commands {
-    fn call(&mut self, args: Args<'_>, _: bool, out: &mut Vec<u8>) -> bool {
-        let mut reply = ReplyBuffer::new(out, Protocol::Resp2);
-        match args.name() {
-            b"count" => reply.integer(args.len() as i64),
-            b"echo" => reply.bulk(args.at(1)),
-            b"nest" => {
-                let depth = String::from_utf8_lossy(args.at(1)).parse().expect("a number");
-                (0..depth).for_each(|_| reply.array(1));
-                reply.ok();
-            }
-            b"fail" => reply.error(b"CODE of the server"),
-            b"again" => return false,
-            b"panic" => panic!("a fault of the server"),
-            _ => reply.error(b"ERR unknown"),
+/// The commands of the tests.
+fn run_command(args: Args<'_>, out: &mut Vec<u8>) -> bool {
+    let mut reply = ReplyBuffer::new(out, Protocol::Resp2);
+    match args.name() {
+        b"count" => reply.integer(args.len() as i64),
+        b"echo" => reply.bulk(args.at(1)),
+        b"nest" => {
+            let depth = String::from_utf8_lossy(args.at(1)).parse().expect("a number");
+            (0..depth).for_each(|_| reply.array(1));
+            reply.ok();
         }
-        true
+        b"fail" => reply.error(b"CODE of the server"),
+        b"again" => return false,
+        b"panic" => panic!("a fault of the server"),
+        _ => reply.error(b"ERR unknown"),
     }
-
-    fn is_allowed(&mut self, _: Args<'_>) -> Option<bool> {
-        Some(true)
-    }
-
-    fn log(&mut self, _: LogLevel, _: &[u8]) -> bool {
-        true
-    }
-
-    fn set_propagation(&mut self, _: u8) {}
-
-    fn interrupt(&mut self) -> Verdict {
-        Verdict::Continue
-    }
+    true
 }
 
-fn interpreter(allows_insecure_api: bool) -> Interpreter<Commands> {
+fn interpreter(allows_insecure_api: bool) -> Interpreter<TestServer> {
     let settings = Settings { memory_max: 64 << 20, allows_insecure_api, versions: Vec::new() };
     Interpreter::new(settings).expect("there is memory")
 }
 
-fn outcome_of(interpreter: &mut Interpreter<Commands>, body: &str) -> (Outcome, String) {
+fn outcome_of(interpreter: &mut Interpreter<TestServer>, body: &str) -> (Outcome, String) {
     let (keys, arguments) = (ArgsBuf::from_iter([&b"a key"[..]]), ArgsBuf::from_iter([&b"\xff"[..], b""]));
     let run = Run::Script { sha: &sha1_hex(body.as_bytes()), body: body.as_bytes() };
     let mut out = Vec::new();
     let mut reply = ReplyBuffer::new(&mut out, Protocol::Resp2);
-    let (_, outcome) = interpreter.run(run, (keys.args(), arguments.args()), Box::new(Commands), &mut reply);
+    let (_, outcome) =
+        interpreter.run(run, (keys.args(), arguments.args()), Box::new(TestServer(run_command)), &mut reply);
     (outcome, out.escape_ascii().to_string())
 }
 
-fn check(interpreter: &mut Interpreter<Commands>, body: &str, expected: &str) {
+fn check(interpreter: &mut Interpreter<TestServer>, body: &str, expected: &str) {
     let (outcome, reply) = outcome_of(interpreter, body);
     assert!(matches!(outcome, Outcome::Replied | Outcome::Failed(_)), "{body}: {outcome:?}");
     assert_eq!(reply, format!("{expected}\\r\\n"), "{body}");
@@ -204,7 +190,7 @@ fn errors_leave_no_memory_behind() {
                        pcall(redis.call, 'fail', large) pcall(redis.call, large, {}) redis.pcall('fail', large, large) \
                    end";
     let ending = "return redis.call('again', string.rep('x', 1000000))";
-    let round = |interpreter: &mut Interpreter<Commands>| {
+    let round = |interpreter: &mut Interpreter<TestServer>| {
         check(interpreter, failing, "$-1");
         assert!(matches!(outcome_of(interpreter, ending).0, Outcome::Again));
     };

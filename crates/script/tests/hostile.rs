@@ -1,49 +1,34 @@
 //! Scripts that try to leave the sandbox, to take the memory, or to end the process: one table, with the number of the
 //! published fault where there is one.
 
+mod support;
+
 use std::sync::mpsc;
 
-use script::{Interpreter, LogLevel, Outcome, Run, Server, Settings, Verdict, sha1_hex};
+use script::{Interpreter, Outcome, Run, Settings, sha1_hex};
+use support::TestServer;
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
-/// A server on which every command replies `PONG`.
-struct Pong;
-
-impl Server for Pong {
-    fn call(&mut self, _: Args<'_>, _: bool, out: &mut Vec<u8>) -> bool {
-        out.extend_from_slice(b"+PONG\r\n");
-        true
-    }
-
-    fn is_allowed(&mut self, _: Args<'_>) -> Option<bool> {
-        Some(true)
-    }
-
-    fn log(&mut self, _: LogLevel, _: &[u8]) -> bool {
-        true
-    }
-
-    fn set_propagation(&mut self, _: u8) {}
-
-    fn interrupt(&mut self) -> Verdict {
-        Verdict::Continue
-    }
+/// Every command replies `PONG`.
+fn pong(_: Args<'_>, out: &mut Vec<u8>) -> bool {
+    out.extend_from_slice(b"+PONG\r\n");
+    true
 }
 
-fn interpreter() -> Interpreter<Pong> {
+fn interpreter() -> Interpreter<TestServer> {
     let settings = Settings { memory_max: 32 << 20, allows_insecure_api: false, versions: Vec::new() };
     Interpreter::new(settings).expect("there is memory")
 }
 
-fn run(interpreter: &mut Interpreter<Pong>, body: &str) -> String {
+fn run(interpreter: &mut Interpreter<TestServer>, body: &str) -> String {
     let mut out = Vec::new();
     let none = ArgsBuf::new();
     let run = Run::Script { sha: &sha1_hex(body.as_bytes()), body: body.as_bytes() };
     let (_, outcome) = interpreter.run(
         run,
         (none.args(), none.args()),
-        Box::new(Pong),
+        Box::new(TestServer(pong)),
         &mut ReplyBuffer::new(&mut out, Protocol::Resp2),
     );
     assert!(!matches!(outcome, Outcome::Again | Outcome::Killed));
@@ -139,11 +124,12 @@ fn a_script_leaves_nothing_behind() {
 #[test]
 fn libraries_register_functions() {
     let mut interpreter = interpreter();
-    let load =
-        |interpreter: &mut Interpreter<Pong>, code: &str| match interpreter.load_library(code.as_bytes()) {
-            Ok(library) => format!("{} functions", library.functions.len()),
-            Err(error) => String::from_utf8_lossy(&error.0).into_owned(),
-        };
+    let load = |interpreter: &mut Interpreter<TestServer>, code: &str| match interpreter
+        .load_library(code.as_bytes())
+    {
+        Ok(library) => format!("{} functions", library.functions.len()),
+        Err(error) => String::from_utf8_lossy(&error.0).into_owned(),
+    };
     for (code, expected) in [
         (
             "#!lua name=a\nserver.register_function('f', function() return server.call('ping') end)",
@@ -167,7 +153,7 @@ fn libraries_register_functions() {
     interpreter.run(
         Run::Function { name: b"f" },
         (none.args(), none.args()),
-        Box::new(Pong),
+        Box::new(TestServer(pong)),
         &mut ReplyBuffer::new(&mut out, Protocol::Resp2),
     );
     assert_eq!(out, b"+PONG\r\n");
