@@ -42,6 +42,8 @@ struct Overlap {
     gathering: Option<(Ticks, u64)>,
     /// The bytes that became durable.
     size: usize,
+    /// Whether a sync could not begin on another thread.
+    is_refused: bool,
     failed: Option<Failed>,
 }
 
@@ -53,6 +55,7 @@ struct PendingSync {
     size: usize,
     /// The size of the file when it began.
     file_size: u64,
+    /// `None`: it is in progress.
     result: Option<io::Result<()>>,
 }
 
@@ -69,8 +72,10 @@ where
     D::File: Send,
 {
     /// Whether syncs should overlap. Passing short ones to another thread costs more than it gains; tests have only such.
+    /// The changes before a cut are written without overlap, because the reader never waits for those after it.
     pub(super) fn overlaps(&self) -> bool {
-        (cfg!(test) || self.grouping.sync_ns() >= SYNC_NS_MIN) && !self.is_stopping
+        let is_worthwhile = cfg!(test) || self.grouping.sync_ns() >= SYNC_NS_MIN;
+        is_worthwhile && !self.is_stopping && self.shared.persistence.append_only.cut().is_none()
     }
 
     /// Writes and synchronises changes until there are none or another task is due. Then no sync is in progress. Returns
@@ -78,32 +83,25 @@ where
     pub(super) fn write_overlapping(&mut self) -> Result<Option<usize>, Failed> {
         let Some(lsn) = self.reader.as_ref().map(LogReader::lsn) else { return Ok(Some(0)) };
         let Some(durable) = self.shared.keyspace.log.attach_at(lsn, 0) else { return Ok(None) };
-        if self.files.open_for_sync().is_none() {
-            return Ok(None);
-        }
         let mut overlap = Overlap {
             durable,
             syncs: VecDeque::new(),
             began: Ticks::now(),
             gathering: None,
             size: 0,
+            is_refused: false,
             failed: None,
         };
         loop {
             self.collect_syncs(&mut overlap);
             match self.next_step(&mut overlap) {
-                Next::Sync => {
-                    if let Err(failed) = self.begin_sync(&mut overlap) {
-                        overlap.failed = Some(failed);
-                    }
-                }
+                Next::Sync => match self.begin_sync(&mut overlap) {
+                    Ok(has_begun) => overlap.is_refused = !has_begun,
+                    Err(failed) => overlap.failed = Some(failed),
+                },
                 Next::Wait(timeout, ends_with_changes) => {
                     let reader = self.reader.as_mut().filter(|_| ends_with_changes);
-                    let append_only = &self.shared.persistence.append_only;
-                    match reader {
-                        Some(reader) => append_only.wait(Some(reader), timeout),
-                        None => append_only.wait_for_order(timeout),
-                    }
+                    self.shared.persistence.append_only.wait(reader, timeout);
                 }
                 Next::End => break,
             }
@@ -112,14 +110,14 @@ where
             self.reader = Some(overlap.durable);
             return Err(failed);
         }
-        Ok(Some(overlap.size))
+        Ok(Some(overlap.size).filter(|size| *size > 0 || !overlap.is_refused))
     }
 
     fn next_step(&mut self, overlap: &mut Overlap) -> Next {
-        let append_only = &self.shared.persistence.append_only;
         let may_begin = overlap.failed.is_none()
-            && !append_only.has_orders()
-            && append_only.cut().is_none()
+            && !overlap.is_refused
+            && self.overlaps()
+            && !self.shared.persistence.append_only.has_orders()
             && self.shared.config.generation() == self.generation
             && self.policy() == Appendfsync::Always
             && Ticks::now().ns_since(overlap.began) < OVERLAP_NS_MAX;
@@ -142,11 +140,16 @@ where
         }
     }
 
-    fn begin_sync(&mut self, overlap: &mut Overlap) -> Result<(), Failed> {
+    /// Writes the changes and begins their sync. Returns false if no other thread can synchronise the file now.
+    fn begin_sync(&mut self, overlap: &mut Overlap) -> Result<bool, Failed> {
         overlap.gathering = None;
+        let Some(file) = self.files.open_for_sync() else { return Ok(false) };
+        let Ok(thread) = self.sync_threads.reserve(&self.shared.persistence.append_only) else {
+            return Ok(false);
+        };
         let size = self.append_changes(usize::MAX)?;
         if size == 0 {
-            return Ok(());
+            return Ok(true);
         }
         if let Some(reader) = &mut self.reader {
             reader.advance(size);
@@ -156,16 +159,9 @@ where
         if overlap.syncs.is_empty() {
             self.figures().syncing.begin(began.uptime());
         }
-        let append_only = &self.shared.persistence.append_only;
-        let (thread, result) = match self.files.open_for_sync() {
-            Some(file) => match self.sync_threads.begin(file, append_only) {
-                Ok(thread) => (thread, None),
-                Err(error) => (usize::MAX, Some(Err(error))),
-            },
-            None => (usize::MAX, Some(Err(io::Error::other("the file can't be opened again")))),
-        };
-        overlap.syncs.push_back(PendingSync { thread, began, size, file_size, result });
-        Ok(())
+        self.sync_threads.begin(thread, file);
+        overlap.syncs.push_back(PendingSync { thread, began, size, file_size, result: None });
+        Ok(true)
     }
 
     /// Counts the syncs that have ended, in their order.
@@ -222,18 +218,23 @@ impl<F: DiskFile + Send + 'static> SyncThreads<F> {
         Self { threads: Vec::new(), ended: channel() }
     }
 
-    /// Begins to synchronise a file on a thread that is free. Returns the thread's number. The end of the sync ends a wait
-    /// of the thread that writes the file.
-    fn begin(&mut self, file: F, append_only: &'static AppendOnly) -> io::Result<usize> {
-        let number = match self.threads.iter().position(|thread| !thread.is_busy) {
-            Some(number) => number,
-            None => self.start_thread(append_only)?,
-        };
+    /// Returns the number of a thread that is free. The end of its sync ends a wait of the thread that writes the file.
+    ///
+    /// # Errors
+    /// The operating system can't start a thread.
+    fn reserve(&mut self, append_only: &'static AppendOnly) -> io::Result<usize> {
+        match self.threads.iter().position(|thread| !thread.is_busy) {
+            Some(number) => Ok(number),
+            None => self.start_thread(append_only),
+        }
+    }
+
+    /// Begins to synchronise a file on a thread that is free.
+    fn begin(&mut self, number: usize, file: F) {
         let thread = &mut self.threads[number];
         thread.is_busy = true;
         let files = thread.files.as_ref().expect("open until the thread is joined");
-        files.send(file).map_err(|_| io::Error::other("a thread has ended"))?;
-        Ok(number)
+        files.send(file).unwrap_or_else(|_| unreachable!("the thread ends after its sender"));
     }
 
     fn start_thread(&mut self, append_only: &'static AppendOnly) -> io::Result<usize> {

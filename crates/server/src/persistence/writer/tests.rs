@@ -83,13 +83,16 @@ impl Rig {
     }
 }
 
-/// The contents of the increment after a crash.
+/// The contents of the increments after a crash.
 fn recovered(disk: &CrashingDisk) -> Vec<u8> {
     let files = AppendOnlyFiles::open(disk.crash(), layout()).unwrap();
-    let name = &files.manifest().increments.last().expect("an increment").name;
-    let file = files.open_file(name).unwrap();
-    let mut bytes = vec![0; file.size().unwrap() as usize];
-    assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
+    let mut bytes = Vec::new();
+    for increment in &files.manifest().increments {
+        let file = files.open_file(&increment.name).unwrap();
+        let start = bytes.len();
+        bytes.resize(start + file.size().unwrap() as usize, 0);
+        assert_eq!(file.read_at(0, &mut bytes[start..]).unwrap(), bytes.len() - start);
+    }
     bytes
 }
 
@@ -260,6 +263,26 @@ fn a_sync_begins_while_another_one_is_in_progress() {
 #[test]
 fn a_failed_sync_loses_nothing_of_the_overlapping_one() {
     check_overlap(true);
+}
+
+#[test]
+fn changes_before_a_cut_become_durable_after_overlapping_syncs() {
+    let disk = SlowDisk { disk: CrashingDisk::new(13, Failing::Nothing), gate: Arc::default() };
+    let shared = shared_with(Appendfsync::Always);
+    let files = new_files(&disk);
+    disk.gate.set_closed(true);
+    let mut rig = Rig::start(shared, files);
+    for count in [1, 2] {
+        rig.append(count - 1);
+        await_that(|| disk.gate.waiting.load(Ordering::Relaxed) == count);
+    }
+    let cut = rig.append(2);
+    shared.persistence.append_only.set_cut(cut);
+    disk.gate.set_closed(false);
+    await_that(|| shared.persistence.durable.end() >= cut);
+    shared.persistence.append_only.clear_cut();
+    rig.stop();
+    assert_eq!(recovered(&disk.disk), [record(0), record(1), record(2)].concat());
 }
 
 #[test]
