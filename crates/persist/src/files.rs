@@ -96,6 +96,20 @@ impl<F> Increment<F> {
     }
 }
 
+impl<F: DiskFile> Increment<F> {
+    /// Notes the result of a sync that began when the file had this size.
+    fn note_sync(&mut self, size: u64, result: io::Result<()>) -> Result<(), FilesError> {
+        if let Err(source) = result {
+            self.failed = Some(Failed::Sync);
+            return Err(FilesError::Disk { action: "sync the append-only file".to_owned(), source });
+        }
+        debug_assert!((self.synced_size..=self.size).contains(&size), "noted in order");
+        self.synced_size = size;
+        self.released.advance(&mut self.file, size);
+        Ok(())
+    }
+}
+
 /// The last failed operation, if no recovery has succeeded since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failed {
@@ -304,14 +318,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// That of the sync; then nothing more is accepted before [`Self::rollback`].
     pub fn note_sync(&mut self, size: u64, result: io::Result<()>) -> Result<(), FilesError> {
         let current = self.current.as_mut().expect("a file is appended to");
-        if let Err(source) = result {
-            current.failed = Some(Failed::Sync);
-            return Err(FilesError::Disk { action: "sync the append-only file".to_owned(), source });
-        }
-        debug_assert!((current.synced_size..=current.size).contains(&size), "noted in order");
-        current.synced_size = size;
-        current.released.advance(&mut current.file, size);
-        Ok(())
+        current.note_sync(size, result)
     }
 
     /// Whether appends are accepted, or were before one failed.
@@ -506,13 +513,9 @@ impl<D: Disk> AppendOnlyFiles<D> {
             return Err(FilesError::Failed);
         }
         if current.synced_size < current.size || current.is_cut {
-            if let Err(source) = current.file.sync() {
-                current.failed = Some(Failed::Sync);
-                return Err(FilesError::Disk { action: "sync the append-only file".to_owned(), source });
-            }
-            current.synced_size = current.size;
+            let (size, result) = (current.size, current.file.sync());
+            current.note_sync(size, result)?;
             current.is_cut = false;
-            current.released.advance(&mut current.file, current.synced_size);
         }
         Ok(())
     }
