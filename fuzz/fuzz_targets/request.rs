@@ -1,19 +1,19 @@
 //! Client input never causes a panic, and its division into reads does not change the result.
 //!
-//! The first byte selects the peer, the second and third the sizes of pieces and the requests per call.
+//! The first byte selects the sender, the second and third the sizes of pieces and the requests per call.
 //! per call.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::request::{Batch, RequestLimits, Parser, Peer, ProtocolError};
+use wire::request::{Batch, RequestLimits, Parser, ProtocolError, Sender};
 
 type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
 fuzz_target!(|data: &[u8]| {
-    let [peer, cut, request_count, input @ ..] = data else { return };
-    let peer = [Peer::Client, Peer::Unauthenticated, Peer::Primary][*peer as usize % 3];
-    let limits = RequestLimits { peer, ..RequestLimits::default() };
+    let [sender, cut, request_count, input @ ..] = data else { return };
+    let sender = [Sender::Client, Sender::Unauthenticated, Sender::Primary][*sender as usize % 3];
+    let limits = RequestLimits { sender, ..RequestLimits::default() };
     let whole = parse(input, input.len().max(1), &limits, usize::MAX);
     let piece_size = 1 + *cut as usize % 64;
     let cut = parse(input, piece_size, &limits, 1 + *request_count as usize % 8);

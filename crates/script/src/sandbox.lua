@@ -36,16 +36,15 @@ local globals = {}
 local G = {}
 
 -- Scripts have no finalizers: their errors would end functions of the host in the middle of an allocation. So a script sees
--- the metatable of a proxy of `newproxy` through a table that refuses one.
+-- the metatable of a proxy of `newproxy` through a table that keeps a finalizer to itself, so that it never runs.
 local shown_of = raw_setmetatable({}, {__mode = "kv"})
 
 local function without_finalizer(real)
     if type(real) ~= "table" then return real end
     local shown = shown_of[real]
     if not shown then
-        shown = raw_setmetatable({}, {__index = real, __newindex = function(_, name, value)
-            if name == "__gc" then error("Finalizers are not supported", 2) end
-            rawset(real, name, value)
+        shown = raw_setmetatable({}, {__index = real, __newindex = function(own, name, value)
+            rawset(name == "__gc" and own or real, name, value)
         end})
         backing[shown], shown_of[real] = real, shown
     end

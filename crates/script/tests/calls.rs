@@ -227,9 +227,11 @@ fn proxies_have_metatables_without_finalizers() {
         ),
         ("return getmetatable(newproxy(false)) == nil", ":1"),
         ("local p = newproxy(true) return getmetatable(p) == getmetatable(p)", ":1"),
+        ("getmetatable(newproxy(true)).__gc = function() ran = true end return 0", ":0"),
         (
-            "getmetatable(newproxy(true)).__gc = function() end",
-            "-ERR user_script:1: Finalizers are not supported script: on @user_script:1.",
+            "local m = getmetatable(newproxy(true)) local runs = 0 m.__gc = function() runs = runs + 1 end \
+             collectgarbage() collectgarbage() return {type(m.__gc), runs}",
+            "*2\\r\\n$8\\r\\nfunction\\r\\n:0",
         ),
         (
             "rawset(getmetatable(newproxy(true)), '__gc', function() end)",
