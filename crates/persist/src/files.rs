@@ -96,20 +96,6 @@ impl<F> Increment<F> {
     }
 }
 
-impl<F: DiskFile> Increment<F> {
-    /// Notes the result of a sync that began when the file had this size.
-    fn note_sync(&mut self, size: u64, result: io::Result<()>) -> Result<(), FilesError> {
-        if let Err(source) = result {
-            self.failed = Some(Failed::Sync);
-            return Err(FilesError::Disk { action: "sync the append-only file".to_owned(), source });
-        }
-        debug_assert!((self.synced_size..=self.size).contains(&size), "noted in order");
-        self.synced_size = size;
-        self.released.advance(&mut self.file, size);
-        Ok(())
-    }
-}
-
 /// The last failed operation, if no recovery has succeeded since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failed {
@@ -296,29 +282,6 @@ impl<D: Disk> AppendOnlyFiles<D> {
     pub fn sync(&mut self) -> Result<(), FilesError> {
         self.sync_current()?;
         self.settle()
-    }
-
-    /// Opens the current increment again, for a sync by another thread. That sync covers all appends before it, and is
-    /// reported by [`Self::note_sync`]. Returns `None` if only [`Self::sync`] makes the appends durable.
-    ///
-    /// Each handle reports an error of the disk once, so concurrent syncs need a handle each.
-    #[must_use]
-    pub fn open_for_sync(&self) -> Option<D::File> {
-        let current = self.current.as_ref()?;
-        if self.is_unsettled || self.directory_unsynced || current.is_cut || current.failed.is_some() {
-            return None;
-        }
-        self.open_file(&self.manifest.increments.last()?.name).ok()
-    }
-
-    /// Notes the result of a sync by another thread, which began when the current increment had this size. Syncs are noted in
-    /// the order in which they began: after a failed one, no other counts.
-    ///
-    /// # Errors
-    /// That of the sync; then nothing more is accepted before [`Self::rollback`].
-    pub fn note_sync(&mut self, size: u64, result: io::Result<()>) -> Result<(), FilesError> {
-        let current = self.current.as_mut().expect("a file is appended to");
-        current.note_sync(size, result)
     }
 
     /// Whether appends are accepted, or were before one failed.
@@ -513,9 +476,13 @@ impl<D: Disk> AppendOnlyFiles<D> {
             return Err(FilesError::Failed);
         }
         if current.synced_size < current.size || current.is_cut {
-            let (size, result) = (current.size, current.file.sync());
-            current.note_sync(size, result)?;
+            if let Err(source) = current.file.sync() {
+                current.failed = Some(Failed::Sync);
+                return Err(FilesError::Disk { action: "sync the append-only file".to_owned(), source });
+            }
+            current.synced_size = current.size;
             current.is_cut = false;
+            current.released.advance(&mut current.file, current.synced_size);
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use trials::durability::{Change, Contents, Guarantee, History, check};
 use trials::random::Random;
 use trials::reply::Reply;
 
+use crate::replay;
 use crate::connection::{Connection, text_of};
 use crate::world::lock;
 
@@ -102,7 +103,7 @@ pub fn serve_and_crash(seed: u64) {
     let mut random = Random::new(seed);
     let setting = Setting::draw(&mut random);
     let disk = CrashingDisk::new(random.next_u64(), Failing::Nothing);
-    use_disk(&disk);
+    replay::use_disk(&disk);
     let address = SocketAddr::from(ADDRESS);
     let server = start(&setting, address);
     let before = disk.operation_count();
@@ -135,7 +136,7 @@ pub fn serve_and_crash(seed: u64) {
     end(server, address);
     let crashes = std::mem::take(&mut *lock(&scene.crashes));
     for (number, crash) in crashes.into_iter().enumerate() {
-        use_disk(&crash.disk);
+        replay::use_disk(&crash.disk);
         let address = SocketAddr::from((ADDRESS.0, ADDRESS.1 + 1 + number as u16));
         simulation::trace(|| format!("restart {number} with {}", setting.policy));
         let server = start(&setting, address);
@@ -154,22 +155,13 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Task {
     simulation::spawn(name, body).expect("the operating system creates a thread")
 }
 
-fn use_disk(disk: &CrashingDisk) {
-    let scheduler = simulation::current().expect("the caller is simulated");
-    scheduler.set_extension(Arc::new(disk.clone()));
-}
-
 fn start(setting: &Setting, address: SocketAddr) -> Server {
     Server::start(&setting.config(address.port()))
         .unwrap_or_else(|error| panic!("the server does not start: {error}"))
 }
 
 fn end(server: Server, address: SocketAddr) {
-    let mut admin = Connection::open(address, "admin");
-    admin.send(&[vec!["SHUTDOWN".to_owned(), "NOSAVE".to_owned()]]).expect("the server is there");
-    assert!(admin.receive().is_err(), "SHUTDOWN has no reply");
-    drop(admin);
-    server.wait();
+    replay::end(&server, Connection::open(address, "admin"));
 }
 
 /// The contents of a client's keys.

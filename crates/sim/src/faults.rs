@@ -88,6 +88,15 @@ pub static ALL: &[Known] = &[
         seed_count_max: 60,
     },
     Known {
+        name: "late-effects",
+        meaning: "the effects of a command are logged after its latches are released, with those of later commands",
+        sign: "the replayed data differ",
+        focus: Focus::Replays,
+        fault: Fault::EffectsLate,
+        crashes: false,
+        seed_count_max: 100,
+    },
+    Known {
         name: "early-acl",
         meaning: "ACL SETUSER and ACL DELUSER reply while workers may still use the old permissions",
         sign: "",

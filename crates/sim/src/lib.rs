@@ -6,12 +6,14 @@
 //!
 //! - Owns: plans, clients, checks. Never: server code; it is a client and exchanges bytes only.
 //! - Invariants: clients share only [`World`](world::World); no lock is held across a scheduling point.
-//! - Start reading at `run.rs`, then `plan.rs`, then the loads in `workload`. Runs with a disk are in `crashes.rs`.
+//! - Start reading at `run.rs`, then `plan.rs`, then the loads in `workload`. Runs with a disk that crashes
+//!   are in `crashes.rs`; `replay.rs` compares the data of a server with those in its append-only file.
 
 pub mod connection;
 pub mod crashes;
 pub mod faults;
 pub mod plan;
+mod replay;
 pub mod run;
 mod workload;
 pub mod world;

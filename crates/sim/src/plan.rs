@@ -102,6 +102,8 @@ pub enum Focus {
     Load(Load),
     /// This race.
     Race(Race),
+    /// An append-only file that is replayed.
+    Replays,
 }
 
 /// Disturbances of the server besides its load.
@@ -144,6 +146,8 @@ pub struct Plan {
     pub request_count: usize,
     /// Disturbances.
     pub disturbances: Disturbances,
+    /// Whether the server has an append-only file, which is replayed at the end.
+    pub replays: bool,
     /// Thread scheduling; `None`: the seed chooses.
     pub schedule: Option<Schedule>,
     /// Gaps at which threads are stalled.
@@ -166,7 +170,7 @@ impl Plan {
         let race = random.chance(25).then(|| *random.pick(RACES));
         let race = match focus {
             Focus::Anything => race,
-            Focus::Load(_) => None,
+            Focus::Load(_) | Focus::Replays => None,
             Focus::Race(race) => Some(race),
         };
         match race {
@@ -184,6 +188,7 @@ impl Plan {
         if let Focus::Load(load) = focus {
             loads = vec![load];
         }
+        let loads_without_limit = !loads.contains(&Load::Eviction);
         let runs_scripts = loads.iter().any(|load| matches!(load, Load::Scripts | Load::Rights));
         let client_count = 2 + random.below(3);
         let mut plan = Self {
@@ -204,6 +209,8 @@ impl Plan {
                 limits_descriptors: random.chance(20),
                 inspects: random.chance(30),
             }),
+            // Memory at its limit is checked to a few bytes, without those of the file.
+            replays: race.is_none() && loads_without_limit && (focus == Focus::Replays || apart.chance(40)),
             schedule: race.map(|_| Schedule::RandomWalk { points_mean: *random.pick(&[4, 20, 60]) }),
             gap_stalls: GapStalls {
                 percents: race.map_or_else(|| stalls_anywhere(&mut random), Race::gaps),

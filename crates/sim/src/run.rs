@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use log::{Level, LevelFilter, Log, Metadata, Record};
 use reactor::simulated::Network;
 use server::simulated::Server;
 use sync::simulation::{self, Failure, Fault, FreedMemory, Outcome, Scheduler, Task, TraceSink};
@@ -12,6 +13,7 @@ use trials::linearisability::search::{Command, Operation, check, check_each_key}
 use crate::connection::Connection;
 use crate::crashes::serve_and_crash;
 use crate::plan::{Focus, Load, Plan};
+use crate::replay;
 use crate::workload;
 use crate::world::{World, lock};
 
@@ -47,9 +49,30 @@ pub struct Report {
     pub failure: Option<String>,
 }
 
+/// Adds the server's warnings and errors to the trace.
+struct TraceLog;
+
+impl Log for TraceLog {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.level() <= Level::Warn
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if self.enabled(record.metadata()) {
+            simulation::trace(|| format!("{}: {}", record.level(), record.args()));
+        }
+    }
+
+    fn flush(&self) {}
+}
+
 /// Runs a seed.
 #[must_use]
 pub fn run(seed: u64, options: RunOptions) -> Report {
+    // An error if an earlier run has set it.
+    if log::set_logger(&TraceLog).is_ok() {
+        log::set_max_level(LevelFilter::Warn);
+    }
     let plan = Plan::draw(seed, options.focus);
     let scheduler = Scheduler::new(
         seed,
@@ -80,21 +103,25 @@ pub fn run(seed: u64, options: RunOptions) -> Report {
 }
 
 /// The first simulated thread: starts the server, waits for the clients, checks that nothing is left, ends
-/// the server.
+/// the server. With an append-only file, another server replays it.
 fn serve_and_load(world: &Arc<World>) {
     let plan = &world.plan;
     // A pause of writes may last longer than the limit from which other clients are refused with BUSY.
     let busy_ms = if plan.loads.contains(&Load::Pauses) { 100_000 } else { 5_000 };
     let config = format!(
-        "bind 127.0.0.1\nport {}\nio-threads {}\nmaxclients 1000\nsave \"\"\nbusy-reply-threshold {busy_ms}\n",
-        ADDRESS.1, plan.thread_count
+        "bind 127.0.0.1\nport {}\nio-threads {}\nmaxclients 1000\nsave \"\"\nbusy-reply-threshold {busy_ms}\n{}",
+        ADDRESS.1,
+        plan.thread_count,
+        if plan.replays { replay::CONFIG } else { "" }
     );
+    let disk = plan.replays.then(|| replay::create_disk(plan.seed));
     let server = Server::start(&config).unwrap_or_else(|error| panic!("the server does not start: {error}"));
     let mut admin = Connection::open(world.address, "admin");
     let bytes_before = server.used_bytes();
     world.slot_mates.get_or_init(|| server.slot_mates(plan.slot_mate_count()));
     workload::start(world).iter().for_each(Task::join);
     admin.expect_ok(&["CLIENT", "UNPAUSE"]);
+    let recording = disk.map(|disk| replay::record(&mut admin, &disk));
     admin.expect_ok(&["FLUSHALL"]);
     wait_until_alone(&mut admin);
     for field in ["blocked_clients", "pubsub_clients", "watching_clients", "tracking_clients"] {
@@ -109,12 +136,12 @@ fn serve_and_load(world: &Arc<World>) {
         assert!(round < 100, "{left} bytes are left at the end");
         simulation::sleep_us(50_000);
     }
-    admin.send(&[vec!["SHUTDOWN".to_owned(), "NOSAVE".to_owned()]]).expect("the server is running");
-    assert!(admin.receive().is_err(), "SHUTDOWN has no reply");
-    drop(admin);
-    server.wait();
+    replay::end(&server, admin);
     let left = server.leftovers();
     assert!(left.is_empty(), "at the end {}", left.join("; "));
+    if let Some(recording) = recording {
+        replay::check(&recording, SocketAddr::from((ADDRESS.0, ADDRESS.1 + 1)));
+    }
 }
 
 /// Waits until the server has closed all other connections.

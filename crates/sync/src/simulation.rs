@@ -89,6 +89,8 @@ pub enum Fault {
     ReplyBeforeSync,
     /// The base of an append-only file is not synchronised before the manifest names it.
     BaseNotSynced,
+    /// The effects of a command are logged after its latches are released, with those of later commands.
+    EffectsLate,
     /// `ACL SETUSER` and its relatives reply while workers may still use the old permissions.
     UsersBeforeBarrier,
     /// A transaction runs with the permissions with which its commands were queued.

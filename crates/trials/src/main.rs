@@ -1,12 +1,13 @@
 //! The command line of the trials, for longer runs than the tests: `trials differential`, `trials
 //! linearisability`, `trials cost`.
 
-use std::env;
 use std::io;
-use std::path::Path;
+use std::ops::Range;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use clap::{Args, Parser, Subcommand};
 use trials::cost;
 use trials::cost::report::Form;
 use trials::differential::comparison::Comparison;
@@ -17,46 +18,116 @@ use trials::linearisability::recorder::{Plan, record};
 use trials::linearisability::search;
 use trials::server::{Program, Server};
 
-const USAGE: &str = "\
-usage: trials differential [--seeds N] [--from SEED] [--family NAME] [--length N] [--server PATH] [--keep-going]
-       trials linearisability [--seeds N] [--from SEED] [--server PATH] [--io-threads N]
-       trials cost [--quick] [--only TEXT] [--part I/N] [--rounds N] [--markdown] [--server PATH]
-
-differential plays N random sequences (default 1000) of a command family, or of all families in turn, to our server and
-to Valkey, and reports the first reply that differs, with Redis's reply. linearisability records N histories of many
-clients, on one key, on several and with scripts, and searches for an order that explains each. cost measures the cost of commands
-with N and 4N elements, keys or bytes, on our server and on Valkey, and fails if a cost or its growth exceeds a limit;
---part 1/3 selects every third case, starting with the first.
-Programs: --server, BROADLOOM_BIN or the build by cargo, and the peers of tests/peers/install (BROADLOOM_PEERS).";
-
+#[derive(Parser)]
+#[command(name = "trials", about = "Trials of a running server against others and against itself")]
 struct CommandLine {
-    trial: String,
-    io_threads: Option<String>,
-    seeds: u64,
+    #[command(subcommand)]
+    trial: Trial,
+
+    /// Server to test [default: $BROADLOOM_BIN, else the build by cargo]. Valkey and Redis are those of tests/peers/install,
+    /// or in the directory $BROADLOOM_PEERS
+    #[arg(long, global = true, value_name = "PATH")]
+    server: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Trial {
+    /// Plays random sequences of commands to our server and to Valkey, and reports the first reply that differs, with
+    /// Redis's reply
+    Differential(Sequences),
+    /// Records histories of many clients on one key, on several and with scripts, and searches for an order that explains
+    /// each
+    Linearisability(Histories),
+    /// Measures the cost of commands with N and 4N elements, keys or bytes on our server and on Valkey, and fails if a cost
+    /// or its growth exceeds a limit
+    Cost(Audit),
+}
+
+#[derive(Args)]
+struct Seeds {
+    /// Number of seeds
+    #[arg(long = "seeds", value_name = "N", default_value_t = 1000)]
+    count: u64,
+    /// First seed
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
+}
+
+impl Seeds {
+    fn range(&self) -> Range<u64> {
+        self.from..self.from.saturating_add(self.count)
+    }
+}
+
+#[derive(Args)]
+struct Sequences {
+    #[command(flatten)]
+    seeds: Seeds,
+    /// Family of commands [default: all in turn]
+    #[arg(long, value_name = "NAME")]
     family: Option<String>,
+    /// Requests of a sequence
+    #[arg(long, value_name = "N", default_value_t = 150)]
     length: usize,
-    server: Option<String>,
+    /// Go on after a difference
+    #[arg(long)]
     keep_going: bool,
+}
+
+#[derive(Args)]
+struct Histories {
+    #[command(flatten)]
+    seeds: Seeds,
+    /// Worker threads of the server
+    #[arg(long, value_name = "N")]
+    io_threads: Option<u16>,
+}
+
+#[derive(Args)]
+struct Audit {
+    /// Small sizes
+    #[arg(long)]
     quick: bool,
-    markdown: bool,
+    /// Only cases whose title or request contains the text
+    #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
+    /// Part I of N parts of the cases: 1/3 selects every third case, starting with the first
+    #[arg(long, value_name = "I/N", default_value = "1/1", value_parser = parse_part)]
     part: (usize, usize),
+    /// Measurements of each case, of which the median counts
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = parse_rounds)]
     rounds: usize,
+    /// Print a table in Markdown
+    #[arg(long)]
+    markdown: bool,
+}
+
+fn parse_part(text: &str) -> Result<(usize, usize), String> {
+    let numbers =
+        text.split_once('/').and_then(|(part, count)| Some((part.parse().ok()?, count.parse().ok()?)));
+    numbers
+        .filter(|(part, count)| (1..=*count).contains(part))
+        .ok_or_else(|| "I/N with I from 1 to N".to_owned())
+}
+
+fn parse_rounds(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|rounds| *rounds > 0).ok_or_else(|| "a number from 1".to_owned())
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let Some(options) = parse(&arguments) else {
-        eprintln!("{USAGE}");
-        return ExitCode::from(2);
+    let CommandLine { trial, server } = CommandLine::parse();
+    let run = || {
+        let ours = match &server {
+            Some(path) => Program::new("ours", path),
+            None => Program::broadloom().ok_or_else(|| io::Error::other("no server: build it first"))?,
+        };
+        match &trial {
+            Trial::Differential(options) => differential(&ours, options),
+            Trial::Linearisability(options) => linearisability(ours, options),
+            Trial::Cost(options) => cost(ours, options),
+        }
     };
-    let run = match options.trial.as_str() {
-        "differential" => differential,
-        "cost" => cost,
-        _ => linearisability,
-    };
-    match run(&options) {
+    match run() {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
@@ -66,65 +137,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(arguments: &[String]) -> Option<CommandLine> {
-    let mut words = arguments.iter();
-    let trial = words
-        .next()
-        .filter(|trial| matches!(trial.as_str(), "differential" | "linearisability" | "cost"))?
-        .clone();
-    let mut options = CommandLine {
-        trial,
-        io_threads: None,
-        seeds: 1000,
-        from: 0,
-        family: None,
-        length: 150,
-        server: None,
-        keep_going: false,
-        quick: false,
-        markdown: false,
-        only: String::new(),
-        part: (1, 1),
-        rounds: 3,
-    };
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--keep-going" => options.keep_going = true,
-            "--quick" => options.quick = true,
-            "--markdown" => options.markdown = true,
-            "--only" => options.only = words.next()?.clone(),
-            "--part" => {
-                let (part, count) = words.next()?.split_once('/')?;
-                options.part = (part.parse().ok()?, count.parse().ok().filter(|count| *count > 0)?);
-            }
-            "--rounds" => options.rounds = words.next()?.parse().ok().filter(|rounds| *rounds > 0)?,
-            "--seeds" => options.seeds = words.next()?.parse().ok()?,
-            "--from" => options.from = words.next()?.parse().ok()?,
-            "--length" => options.length = words.next()?.parse().ok()?,
-            "--io-threads" => options.io_threads = Some(words.next()?.clone()),
-            "--family" => options.family = Some(words.next()?.clone()),
-            "--server" => options.server = Some(words.next()?.clone()),
-            _ => return None,
-        }
-    }
-    Some(options)
-}
-
-fn our_program(options: &CommandLine) -> io::Result<Program> {
-    let given = options.server.as_ref().map(|path| Program::new("ours", Path::new(path)));
-    let ours =
-        given.or_else(Program::broadloom).ok_or_else(|| io::Error::other("no server: build it first"))?;
-    Ok(match &options.io_threads {
-        Some(count) => ours.with_arguments(&["--io-threads", count]),
-        None => ours,
-    })
+fn peer() -> io::Result<Program> {
+    Program::valkey().ok_or_else(|| io::Error::other("no valkey: run tests/peers/install"))
 }
 
 /// Records and checks histories; returns the number that can't be explained.
-fn linearisability(options: &CommandLine) -> io::Result<usize> {
-    let server = Server::start(&our_program(options)?)?;
+fn linearisability(ours: Program, options: &Histories) -> io::Result<usize> {
+    let ours = match options.io_threads {
+        Some(count) => ours.with_arguments(&["--io-threads", &count.to_string()]),
+        None => ours,
+    };
+    let server = Server::start(&ours)?;
     let started = Instant::now();
-    for seed in options.from..options.from + options.seeds {
+    for seed in options.seeds.range() {
         let single = search::check_each_key(&record(&server, &Plan::SINGLE, seed)?);
         let several = search::check(&record(&server, &Plan::SEVERAL, seed)?);
         let scripted = search::check(&record(&server, &Plan::SCRIPTED, seed)?);
@@ -135,17 +160,16 @@ fn linearisability(options: &CommandLine) -> io::Result<usize> {
     }
     println!(
         "linearisability: {} histories each of one key, of several and of scripts in {:.1?}",
-        options.seeds,
+        options.seeds.count,
         started.elapsed()
     );
     Ok(0)
 }
 
 /// Measures the cases of the cost audit; returns the number over a limit.
-fn cost(options: &CommandLine) -> io::Result<usize> {
-    let ours = our_program(options)?.with_arguments(&["--io-threads", "1"]);
-    let reference =
-        Program::valkey().ok_or_else(|| io::Error::other("no valkey: run tests/peers/install"))?;
+fn cost(ours: Program, options: &Audit) -> io::Result<usize> {
+    let ours = ours.with_arguments(&["--io-threads", "1"]);
+    let reference = peer()?;
     let plan =
         cost::Plan { is_quick: options.quick, rounds: options.rounds, allowance: cost::Allowance::NONE };
     let form = if options.markdown { Form::Markdown } else { Form::Aligned };
@@ -164,13 +188,8 @@ fn cost(options: &CommandLine) -> io::Result<usize> {
 }
 
 /// Plays the sequences; returns the number with differing replies.
-fn differential(options: &CommandLine) -> io::Result<usize> {
-    let given = options.server.as_ref().map(|path| Program::new("ours", Path::new(path)));
-    let ours =
-        given.or_else(Program::broadloom).ok_or_else(|| io::Error::other("no server: build it first"))?;
-    let reference =
-        Program::valkey().ok_or_else(|| io::Error::other("no valkey: run tests/peers/install"))?;
-    let mut comparison = Comparison::start(&reference, &ours, Program::redis().as_ref())?;
+fn differential(ours: &Program, options: &Sequences) -> io::Result<usize> {
+    let mut comparison = Comparison::start(&peer()?, ours, Program::redis().as_ref())?;
     let families: Vec<Option<&str>> = match &options.family {
         Some(name) => vec![Some(name.as_str())],
         None => {
@@ -181,8 +200,8 @@ fn differential(options: &CommandLine) -> io::Result<usize> {
     let mut mismatch_count = 0;
     for family in families {
         let started = Instant::now();
-        let recipe = Recipe::new(family, options.length).ok_or_else(|| io::Error::other("no such family"))?;
-        for seed in options.from..options.from + options.seeds {
+        let recipe = Recipe::new(family, options.length).ok_or_else(|| io::Error::other(format!("there is no family {}", family.unwrap_or_default())))?;
+        for seed in options.seeds.range() {
             if let Some(mismatch) = comparison.play(&recipe.make(seed))? {
                 println!("{}: {mismatch}", family.unwrap_or("mixed"));
                 mismatch_count += 1;
@@ -194,7 +213,7 @@ fn differential(options: &CommandLine) -> io::Result<usize> {
         let name = family.unwrap_or("mixed");
         println!(
             "{name}: {} sequences of {} requests in {:.1?}",
-            options.seeds,
+            options.seeds.count,
             options.length,
             started.elapsed()
         );

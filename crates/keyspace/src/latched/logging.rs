@@ -3,6 +3,7 @@
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Lsn, Slot};
+use sync::simulation::{Fault, planted};
 use sync::write_log::LogWriter;
 
 use super::Latched;
@@ -23,7 +24,7 @@ pub(crate) struct LogAccess {
 impl Latched<'_> {
     /// Appends the recorded effects to the log, while the latches are still held.
     pub fn log_effects(&mut self) {
-        if self.effects.is_empty() {
+        if self.effects.is_empty() || (planted(Fault::EffectsLate) && self.effects.size() < 100) {
             return;
         }
         let Some(end) = self.effects.drain(self.log.writer.as_mut()) else { return };

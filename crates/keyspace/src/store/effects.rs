@@ -89,6 +89,12 @@ impl EffectSink {
         self.bytes.is_empty()
     }
 
+    /// The size of the recorded effects, in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Records a request.
     pub fn record<'a, A: Into<EffectArg<'a>>>(
         &mut self,

@@ -94,9 +94,8 @@ impl ListenSockets {
         let mut listeners = Listeners::default();
         let mut listen_sockets = Vec::new();
         for endpoint in endpoints(config) {
-            if let Some(listener) = bind_tcp(&endpoint, config)? {
+            if let Some((listener, handle)) = bind_tcp(&endpoint, config)? {
                 let token = token_of(listen_sockets.len() as u32, &endpoint);
-                let handle = listener.try_clone().map_err(|source| failure(&endpoint, source))?;
                 listen_sockets.push(ListenSocket { endpoint, token, listener: handle });
                 listeners.waiting.push((listener, token));
             }
@@ -150,11 +149,8 @@ impl ListenSockets {
                 // At once, so that the next change can bind the port: the first worker closes the listeners later.
                 open.iter().filter(is_removed).for_each(|socket| socket.listener.shut_down());
                 open.retain(is_kept);
-                for (endpoint, listener) in bound {
-                    let Some(listener) = listener else { continue };
-                    let Ok(handle) = listener.try_clone() else {
-                        return (Relisten::default(), Err(RelistenError));
-                    };
+                for (endpoint, bound) in bound {
+                    let Some((listener, handle)) = bound else { continue };
                     let token = token_of(next_number, endpoint);
                     next_number += 1;
                     open.push(ListenSocket { endpoint: endpoint.clone(), token, listener: handle });
@@ -168,12 +164,13 @@ impl ListenSockets {
                     change.closed.push(socket.token);
                     socket.token = token_of(next_number, &socket.endpoint);
                     next_number += 1;
-                    let Ok(Some(listener)) = bind_endpoint(&socket.endpoint, config) else { continue };
-                    if let Ok(handle) = listener.try_clone() {
+                    if let Ok(Some((listener, handle))) = bind_endpoint(&socket.endpoint, config) {
                         socket.listener = handle;
                         change.opened.push((listener, socket.token));
                     }
                 }
+                // What can't be restored is not listened on, and the next change binds it again.
+                open.retain(|socket| !socket.listener.is_shut_down());
                 Err(RelistenError)
             }
         };
@@ -212,12 +209,13 @@ fn give_to_group(path: &Path, group: &str) -> io::Result<()> {
     std::os::unix::fs::chown(path, None, Some(id))
 }
 
-/// Listens on an address; `None`: an optional address that this machine does not have.
-fn bind_tcp(endpoint: &Endpoint, config: &Config) -> Result<Option<Listener>, ListenError> {
+/// Listens on an address, and returns the listener with a second handle of it; `None`: an optional address that this
+/// machine does not have.
+fn bind_tcp(endpoint: &Endpoint, config: &Config) -> Result<Option<(Listener, Listener)>, ListenError> {
     bind_endpoint(endpoint, config).map_err(|source| failure(endpoint, source))
 }
 
-fn bind_endpoint(endpoint: &Endpoint, config: &Config) -> io::Result<Option<Listener>> {
+fn bind_endpoint(endpoint: &Endpoint, config: &Config) -> io::Result<Option<(Listener, Listener)>> {
     let Endpoint { address, port, .. } = endpoint;
     let (name, optional) = match address.strip_prefix('-') {
         Some(name) => (name, true),
@@ -236,10 +234,11 @@ fn bind_endpoint(endpoint: &Endpoint, config: &Config) -> io::Result<Option<List
         {
             log::warn!("Can't set socket-mark-id on {address}: {error}");
         }
-        Ok(listener)
+        let handle = listener.try_clone()?;
+        Ok((listener, handle))
     });
     match bound {
-        Ok(listener) => Ok(Some(listener)),
+        Ok(handles) => Ok(Some(handles)),
         // Only a missing address is optional: a port in use is an error on any address.
         Err(error) if optional && error.kind() != io::ErrorKind::AddrInUse => {
             log::debug!("Not listening on optional address {name}: {error}");

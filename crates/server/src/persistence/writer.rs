@@ -21,7 +21,6 @@
 //! Start reading at [`Writer::turn`]; rewriting is in `writer/rewriting.rs`.
 
 mod grouping;
-mod overlapping;
 mod requests;
 mod rewriting;
 #[cfg(test)]
@@ -42,7 +41,6 @@ use sync::write_log::LogReader;
 use crate::shared::Shared;
 use crate::shared::persistence::{Figures, Order, sync_event};
 use grouping::Grouping;
-use overlapping::SyncThreads;
 use rewriting::Rewriting;
 
 /// The largest write, in bytes, except with `always`. After each write the log has room again.
@@ -69,7 +67,6 @@ pub struct Writer<D: Disk> {
     reader: Option<LogReader>,
     rewriting: Rewriting,
     grouping: Grouping,
-    sync_threads: SyncThreads<D::File>,
     config: Arc<Config>,
     generation: u64,
     /// The start of the last sync with `everysec`.
@@ -131,7 +128,6 @@ where
             files,
             rewriting,
             grouping: Grouping::default(),
-            sync_threads: SyncThreads::new(),
             reader,
             config: shared.config.load_full(),
             generation,
@@ -222,11 +218,8 @@ where
     /// Writes bytes that the log has now, and synchronises them with `always`. Returns their number.
     fn write(&mut self) -> Result<usize, Failed> {
         let is_always = self.policy() == Appendfsync::Always;
-        if is_always
-            && self.overlaps()
-            && let Some(size) = self.write_overlapping()?
-        {
-            return Ok(size);
+        if is_always {
+            self.gather();
         }
         let size = self.append_changes(if is_always { usize::MAX } else { WRITE_SIZE_MAX })?;
         if size == 0 {

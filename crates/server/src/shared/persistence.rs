@@ -212,17 +212,6 @@ impl AppendOnly {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// Whether there are orders that are not taken yet.
-    #[must_use]
-    pub fn has_orders(&self) -> bool {
-        !self.orders.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    /// Ends a wait of the thread that writes the file, or its next wait.
-    pub fn wake(&self) {
-        self.signal.set();
-    }
-
     /// Waits for something to write or an order, for this long at most.
     pub fn wait(&self, reader: Option<&mut LogReader>, timeout: Duration) {
         let Some(reader) = reader else { return self.signal.wait(timeout) };

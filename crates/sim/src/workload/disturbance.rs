@@ -31,6 +31,9 @@ pub(super) fn clients(world: &World) -> Vec<Client> {
     if disturbances.inspects {
         clients.push(Client::new("inspector".to_owned(), inspect));
     }
+    if world.plan.replays {
+        clients.push(Client::new("rewriter".to_owned(), rewrite));
+    }
     if disturbances.victim_count > 0 {
         clients.push(Client::new("killer".to_owned(), kill));
     }
@@ -70,6 +73,16 @@ fn wait_for_answers(world: &World) {
     simulation::wait_until(None, || {
         counts().zip(&before).all(|(now, before)| now > *before || now == u64::MAX)
     });
+}
+
+/// Rewrites the append-only file while the loads run: a snapshot of their data.
+fn rewrite(world: &World, name: &str, mut random: Random) {
+    let mut connection = Connection::open(world.address, name);
+    while world.is_at_work() {
+        simulation::sleep_us(random.below(50_000) as u64);
+        // An error if one is in progress.
+        drop(connection.call(&["BGREWRITEAOF"]));
+    }
 }
 
 fn step_clock(world: &World, _: &str, mut random: Random) {

@@ -6,11 +6,16 @@
 
 use std::time::Duration;
 
+use os::clock::Ticks;
+use persist::disk::Disk;
+
+use super::Writer;
+
 /// The number of recent groups.
 const GROUP_COUNT: usize = 8;
 
 /// Syncs that are shorter than this are not worth a wait, in nanoseconds.
-pub(super) const SYNC_NS_MIN: u64 = 400_000;
+const SYNC_NS_MIN: u64 = 400_000;
 
 /// The longest waits, in nanoseconds.
 const QUIET_NS_MAX: u64 = 500_000;
@@ -34,17 +39,33 @@ impl Grouping {
         self.sync_ns = (self.sync_ns * 7 + ns) / 8;
     }
 
-    /// The duration of a sync, in nanoseconds.
-    pub(super) fn sync_ns(&self) -> u64 {
-        self.sync_ns
-    }
-
     /// How long a group of this size waits for more without growing; `None`: it is synchronised now.
-    pub(super) fn quiet(&self, size: u64, waited_ns: u64) -> Option<Duration> {
+    fn quiet(&self, size: u64, waited_ns: u64) -> Option<Duration> {
         let largest = self.sizes.iter().copied().max().unwrap_or(0);
         let waits =
             size < largest && self.sync_ns >= SYNC_NS_MIN && waited_ns < (self.sync_ns / 2).min(WAIT_NS_MAX);
         waits.then(|| Duration::from_nanos((self.sync_ns / 8).min(QUIET_NS_MAX)))
+    }
+}
+
+impl<D: Disk + Send + 'static> Writer<D>
+where
+    D::File: Send,
+{
+    /// Waits until the log holds a group, if it holds anything.
+    pub(super) fn gather(&mut self) {
+        let began = Ticks::now();
+        let Some(reader) = self.reader.as_mut().filter(|_| !self.is_stopping) else { return };
+        let mut size_before = 0;
+        loop {
+            let size = reader.complete_end().0 - reader.lsn().0;
+            if size == size_before {
+                return;
+            }
+            let Some(quiet) = self.grouping.quiet(size, Ticks::now().ns_since(began)) else { return };
+            self.shared.persistence.append_only.wait_for_order(quiet);
+            size_before = size;
+        }
     }
 }
 

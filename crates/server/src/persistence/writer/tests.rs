@@ -225,66 +225,6 @@ fn durable_records_survive_crashes_and_failures() {
     }
 }
 
-/// Appends two records whose syncs are in progress at the same time. `fails`: the one that ends first fails.
-fn check_overlap(fails: bool) {
-    let disk = SlowDisk { disk: CrashingDisk::new(11, Failing::Nothing), gate: Arc::default() };
-    let shared = shared_with(Appendfsync::Always);
-    let files = new_files(&disk);
-    disk.gate.set_closed(true);
-    let mut rig = Rig::start(shared, files);
-    let waiting = || disk.gate.waiting.load(Ordering::Relaxed);
-    let first = rig.append(0);
-    await_that(|| waiting() == 1);
-    let second = rig.append(1);
-    await_that(|| waiting() == 2);
-    assert!(shared.persistence.durable.end() < first);
-    if fails {
-        disk.disk.set_failing(Failing::Only(disk.disk.operation_count()));
-    }
-    disk.gate.set_closed(false);
-    await_that(|| {
-        let durable = shared.persistence.durable.end();
-        let found = recovered(&disk.disk);
-        assert!(durable < first || found.starts_with(&record(0)), "{}", found.escape_ascii());
-        assert!(durable < second || found == [record(0), record(1)].concat(), "{}", found.escape_ascii());
-        durable >= second
-    });
-    rig.stop();
-    assert_eq!(recovered(&disk.disk), [record(0), record(1)].concat());
-    assert_eq!(shared.persistence.append_only.failure(), None);
-    assert!(!shared.persistence.append_only.figures.syncing.is_under_way());
-}
-
-#[test]
-fn a_sync_begins_while_another_one_is_in_progress() {
-    check_overlap(false);
-}
-
-#[test]
-fn a_failed_sync_loses_nothing_of_the_overlapping_one() {
-    check_overlap(true);
-}
-
-#[test]
-fn changes_before_a_cut_become_durable_after_overlapping_syncs() {
-    let disk = SlowDisk { disk: CrashingDisk::new(13, Failing::Nothing), gate: Arc::default() };
-    let shared = shared_with(Appendfsync::Always);
-    let files = new_files(&disk);
-    disk.gate.set_closed(true);
-    let mut rig = Rig::start(shared, files);
-    for count in [1, 2] {
-        rig.append(count - 1);
-        await_that(|| disk.gate.waiting.load(Ordering::Relaxed) == count);
-    }
-    let cut = rig.append(2);
-    shared.persistence.append_only.set_cut(cut);
-    disk.gate.set_closed(false);
-    await_that(|| shared.persistence.durable.end() >= cut);
-    shared.persistence.append_only.clear_cut();
-    rig.stop();
-    assert_eq!(recovered(&disk.disk), [record(0), record(1), record(2)].concat());
-}
-
 #[test]
 fn writes_are_refused_while_the_disk_fails_without_loss() {
     let disk = CrashingDisk::new(3, Failing::Nothing);
