@@ -1,7 +1,7 @@
 //! The load generator: puts load on Redis-compatible servers and compares them.
 //!
 //! Owns its sockets, its load threads and the servers that it starts. Depends on Broadloom through the
-//! protocol only. Reading order: `cli` (options), `case` (a workload with settings), `fleet` (servers and
+//! protocol only. Reading order: `cli` (options), `case` (a workload with settings), `running_servers` (servers and
 //! interleaved rounds), `load` (threads and connections), `encryption` (TLS below them), `template` and `reply` (the bytes), `sample`,
 //! `statistics` and `outcome` (the figures), `report` (output), `suite` (sets of measurements declared as
 //! data).
@@ -19,7 +19,6 @@ mod distribution;
 mod echo;
 mod encryption;
 mod error;
-mod fleet;
 mod growth;
 mod interrupt;
 mod keys;
@@ -32,6 +31,7 @@ mod progress;
 mod remarks;
 mod reply;
 mod report;
+mod running_servers;
 mod sample;
 mod server;
 mod statistics;
@@ -54,9 +54,9 @@ use crate::cli::{Cli, CommonArgs, RunArgs, SuiteArgs, SuiteCommand};
 use crate::control::Login;
 use crate::encryption::Encryption;
 use crate::error::BenchError;
-use crate::fleet::{Fleet, RoundSettings};
 use crate::machine::Machine;
 use crate::outcome::{Findings, Report, SectionOutcome};
+use crate::running_servers::{RoundSettings, RunningServers};
 use crate::server::known;
 use crate::server::running::StartOptions;
 use crate::server::spec::ServerSpec;
@@ -152,11 +152,11 @@ fn run_load(args: &RunArgs, own_words: Vec<String>) -> Result<(), BenchError> {
         further_words: Vec::new(),
     };
     let mut report = new_report("Load");
-    let mut fleet = Fleet::default();
+    let mut running_servers = RunningServers::default();
     for spec in &specs {
-        fleet.add(spec, &start)?;
+        running_servers.add(spec, &start)?;
     }
-    report.servers = fleet.infos();
+    report.servers = running_servers.infos();
     let rounds = RoundSettings {
         round_count: args.rounds as usize,
         baselines,
@@ -165,10 +165,10 @@ fn run_load(args: &RunArgs, own_words: Vec<String>) -> Result<(), BenchError> {
         fills: !args.no_fill,
         shows_progress: !args.common.no_progress,
     };
-    let findings = Findings::Comparison(fleet.compare(&cases, &rounds)?);
+    let findings = Findings::Comparison(running_servers.compare(&cases, &rounds)?);
     let about = format!("{} interleaved rounds.", args.rounds);
     report.sections.push(SectionOutcome { title: "Comparison".to_owned(), about, findings });
-    report.failures = fleet.into_failures();
+    report.failures = running_servers.into_failures();
     finish(report, &args.common)
 }
 

@@ -3,9 +3,9 @@
 use crate::accounting::resident_size;
 use crate::case::Case;
 use crate::error::BenchError;
-use crate::fleet::fill;
 use crate::load::Live;
 use crate::outcome::{MemoryOutcome, ServerInfo};
+use crate::running_servers::fill;
 use crate::server::running::{RunningServer, StartOptions};
 use crate::server::spec::ServerSpec;
 

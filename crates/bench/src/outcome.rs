@@ -84,12 +84,12 @@ pub struct CaseOutcome {
     /// Names of the servers that the others are compared with.
     pub baselines: Vec<String>,
     /// Each server.
-    pub contenders: Vec<Contender>,
+    pub server_outcomes: Vec<ServerOutcome>,
 }
 
 /// One server in one case.
 #[derive(Clone, Debug, Serialize)]
-pub struct Contender {
+pub struct ServerOutcome {
     /// The server's name.
     pub server: String,
     /// All rounds.
@@ -227,7 +227,7 @@ pub struct GrowthOutcome {
     pub unanswered_count: u64,
 }
 
-impl Contender {
+impl ServerOutcome {
     /// Computes the estimates, and the ratios to each of `baselines` that is another server.
     #[must_use]
     pub fn new(server: &str, samples: Vec<Sample>, baselines: &[(String, Vec<Sample>)]) -> Self {

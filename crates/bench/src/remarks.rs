@@ -1,6 +1,6 @@
 //! Warnings for readers of the figures: error replies, missing keys, and unreached loads.
 
-use crate::outcome::{CaseOutcome, Contender, Findings};
+use crate::outcome::{CaseOutcome, Findings, ServerOutcome};
 use crate::sample::Sample;
 
 /// Share of the requested rate above which it counts as reached.
@@ -37,8 +37,9 @@ pub fn of(findings: &Findings) -> Vec<String> {
 }
 
 fn of_cases(cases: &[CaseOutcome]) -> Vec<String> {
-    let contenders = cases.iter().flat_map(|case| case.contenders.iter().map(move |one| (case, one)));
-    contenders.flat_map(|(case, contender)| of_contender(case, contender)).collect()
+    let server_outcomes =
+        cases.iter().flat_map(|case| case.server_outcomes.iter().map(move |one| (case, one)));
+    server_outcomes.flat_map(|(case, server_outcome)| of_server(case, server_outcome)).collect()
 }
 
 /// Returns the error replies in one part of a report.
@@ -46,21 +47,23 @@ fn of_cases(cases: &[CaseOutcome]) -> Vec<String> {
 pub fn error_count(findings: &Findings) -> u64 {
     match findings {
         Findings::Comparison(cases) => {
-            cases.iter().flat_map(|case| &case.contenders).map(Contender::error_count).sum()
+            cases.iter().flat_map(|case| &case.server_outcomes).map(ServerOutcome::error_count).sum()
         }
         Findings::Growth(outcomes) => outcomes.iter().map(|outcome| outcome.error_count).sum(),
-        Findings::Modes(outcomes) => {
-            outcomes.iter().flat_map(|outcome| &outcome.case.contenders).map(Contender::error_count).sum()
-        }
+        Findings::Modes(outcomes) => outcomes
+            .iter()
+            .flat_map(|outcome| &outcome.case.server_outcomes)
+            .map(ServerOutcome::error_count)
+            .sum(),
         Findings::Memory(_) | Findings::Collections(_) | Findings::Stalls(_) => 0,
     }
 }
 
 /// Reports how busy other processes kept the machine, if above the limit.
 fn disturbance(cases: &[CaseOutcome]) -> Option<String> {
-    let contenders = cases.iter().flat_map(|case| &case.contenders);
-    let busy: Vec<f64> = contenders
-        .flat_map(|contender| &contender.samples)
+    let server_outcomes = cases.iter().flat_map(|case| &case.server_outcomes);
+    let busy: Vec<f64> = server_outcomes
+        .flat_map(|server_outcome| &server_outcome.samples)
         .filter_map(|sample| sample.others_cpus_busy)
         .collect();
     let mean = mean(&busy).filter(|&mean| mean > OTHERS_BUSY_MAX)?;
@@ -74,14 +77,18 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-fn of_contender(case: &CaseOutcome, contender: &Contender) -> Vec<String> {
-    let what = format!("{} on {}", case.name, contender.server);
-    let sum = |count: fn(&Sample) -> u64| contender.samples.iter().map(count).sum::<u64>();
+fn of_server(case: &CaseOutcome, server_outcome: &ServerOutcome) -> Vec<String> {
+    let what = format!("{} on {}", case.name, server_outcome.server);
+    let sum = |count: fn(&Sample) -> u64| server_outcome.samples.iter().map(count).sum::<u64>();
     let mut remarks = Vec::new();
-    if contender.error_count() > 0 {
-        let text =
-            contender.samples.iter().find_map(|sample| sample.first_error.as_deref()).unwrap_or_default();
-        remarks.push(format!("ERRORS: {what}: {} error replies, first: {text}", contender.error_count()));
+    if server_outcome.error_count() > 0 {
+        let text = server_outcome
+            .samples
+            .iter()
+            .find_map(|sample| sample.first_error.as_deref())
+            .unwrap_or_default();
+        remarks
+            .push(format!("ERRORS: {what}: {} error replies, first: {text}", server_outcome.error_count()));
     }
     let null_count = sum(|sample| sample.null_count);
     if case.is_filled && null_count > 0 {
@@ -94,14 +101,16 @@ fn of_contender(case: &CaseOutcome, contender: &Contender) -> Vec<String> {
         ));
     }
     if let Some(rate) = case.settings.rate {
-        let slow =
-            contender.samples.iter().filter(|sample| sample.requests_per_second < rate * RATE_REACHED_SHARE);
+        let slow = server_outcome
+            .samples
+            .iter()
+            .filter(|sample| sample.requests_per_second < rate * RATE_REACHED_SHARE);
         let slow_count = slow.count();
         if slow_count > 0 {
             remarks.push(format!("{what}: {rate} requests/s not reached in {slow_count} rounds"));
         }
     } else {
-        remarks.extend(client_limit(case, contender).map(|busy| {
+        remarks.extend(client_limit(case, server_outcome).map(|busy| {
             format!("{what}: the load generator was the limit (server {busy:.2} CPUs busy); throughput is a lower bound")
         }));
     }
@@ -109,9 +118,9 @@ fn of_contender(case: &CaseOutcome, contender: &Contender) -> Vec<String> {
 }
 
 /// Returns how busy the server was, if the load generator was at its limit and the server wasn't.
-fn client_limit(case: &CaseOutcome, contender: &Contender) -> Option<f64> {
+fn client_limit(case: &CaseOutcome, server_outcome: &ServerOutcome) -> Option<f64> {
     let mean_of = |busy: fn(&Sample) -> Option<f64>| {
-        mean(&contender.samples.iter().filter_map(busy).collect::<Vec<f64>>())
+        mean(&server_outcome.samples.iter().filter_map(busy).collect::<Vec<f64>>())
     };
     let client = mean_of(|sample| sample.client_cpus_busy)?;
     let server = mean_of(|sample| sample.server_cpus_busy)?;

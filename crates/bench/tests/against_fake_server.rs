@@ -122,8 +122,9 @@ fn rounds_interleave_and_rotate_the_first_server() {
     let (_, report) = report(&args);
     // Each server first receives PING and INFO; then every run opens one connection.
     assert_eq!(log.lock().unwrap().as_str(), ["aabbcc", "abc", "bca", "cab", "abc"].concat());
-    let contenders = report["sections"][0]["findings"]["comparison"][0]["contenders"].as_array().unwrap();
-    assert_eq!(contenders[0]["ratios"][0]["baseline"], "c", "the last one is the baseline by default");
+    let server_outcomes =
+        report["sections"][0]["findings"]["comparison"][0]["server_outcomes"].as_array().unwrap();
+    assert_eq!(server_outcomes[0]["ratios"][0]["baseline"], "c", "the last one is the baseline by default");
 }
 
 #[test]

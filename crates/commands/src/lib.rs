@@ -32,8 +32,8 @@ mod transaction;
 
 use handler::expiry;
 pub use handler::{
-    acl, command, context, doc, error, found, help, host, identity, key_flags, migration, reply,
-    reply_buffers, session, subscriptions, timeout, tracking, walk, word,
+    acl, command, context, doc, error, help, host, identity, key_flags, migration, reply, reply_buffers,
+    resolved_command, session, subscriptions, timeout, tracking, walk, word,
 };
 pub use serialization::value_limits;
 pub use table::index;

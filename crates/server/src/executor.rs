@@ -34,7 +34,7 @@ use commands::command::{Access, Flags};
 use commands::context::{Effects, PlannedKey};
 use commands::error::CommandError;
 use commands::host::Host;
-use commands::index::Found;
+use commands::index::ResolvedCommand;
 use commands::session::{Session, SessionFlags};
 use keyspace::{Latching, Tries, WantedEvents};
 use os::clock::Ticks;
@@ -89,7 +89,7 @@ pub struct Executor {
 /// A request in the executor.
 #[derive(Clone, Copy)]
 struct CurrentRequest<'a> {
-    found: Found,
+    found: ResolvedCommand,
     args: Args<'a>,
     keys: &'a [PlannedKey],
     /// Its size on the wire, in bytes.
@@ -579,7 +579,13 @@ impl Executor {
 
     /// Logs a command whose cost reaches a threshold.
     #[inline(always)]
-    fn log_if_notable(&mut self, connection: &mut Connection, found: Found, args: Args<'_>, cost: Cost) {
+    fn log_if_notable(
+        &mut self,
+        connection: &mut Connection,
+        found: ResolvedCommand,
+        args: Args<'_>,
+        cost: Cost,
+    ) {
         if self.settings.thresholds.are_exceeded(cost) {
             self.log_command(connection, found, args, cost);
         }

@@ -17,8 +17,8 @@ use trials::durability::{Change, Contents, Guarantee, History, check};
 use trials::random::Random;
 use trials::reply::Reply;
 
-use crate::replay;
 use crate::connection::{Connection, text_of};
+use crate::replay;
 use crate::world::lock;
 
 /// Listening address of the first server; the others have the next ports.
@@ -44,7 +44,7 @@ struct Setting {
 }
 
 /// State shared by the threads of a run.
-struct Scene {
+struct RunState {
     disk: CrashingDisk,
     histories: Vec<Mutex<History>>,
     left: AtomicUsize,
@@ -114,7 +114,7 @@ pub fn serve_and_crash(seed: u64) {
         Failing::Appends(first) => Failing::Appends(before + first),
         Failing::Syncs(first) => Failing::Syncs(before + first),
     });
-    let scene = Arc::new(Scene {
+    let state = Arc::new(RunState {
         disk,
         histories: (0..setting.client_count).map(|_| Mutex::default()).collect(),
         left: AtomicUsize::new(setting.change_count),
@@ -123,18 +123,18 @@ pub fn serve_and_crash(seed: u64) {
     });
     let mut tasks = Vec::new();
     for client in 0..setting.client_count {
-        let (scene, random) = (Arc::clone(&scene), random.fork());
-        tasks.push(spawn(&format!("client {client}"), move || work(&scene, address, client, random)));
+        let (state, random) = (Arc::clone(&state), random.fork());
+        tasks.push(spawn(&format!("client {client}"), move || work(&state, address, client, random)));
     }
-    let (theirs, forked) = (Arc::clone(&scene), random.fork());
+    let (theirs, forked) = (Arc::clone(&state), random.fork());
     let (crash_count, rewrite_count, recovers) =
         (setting.crash_count, setting.rewrite_count, setting.recovers);
     tasks.push(spawn("crasher", move || crash(&theirs, crash_count, recovers, forked)));
-    let (theirs, forked) = (Arc::clone(&scene), random.fork());
+    let (theirs, forked) = (Arc::clone(&state), random.fork());
     tasks.push(spawn("rewriter", move || rewrite(&theirs, address, rewrite_count, forked)));
     tasks.iter().for_each(Task::join);
     end(server, address);
-    let crashes = std::mem::take(&mut *lock(&scene.crashes));
+    let crashes = std::mem::take(&mut *lock(&state.crashes));
     for (number, crash) in crashes.into_iter().enumerate() {
         replay::use_disk(&crash.disk);
         let address = SocketAddr::from((ADDRESS.0, ADDRESS.1 + 1 + number as u16));
@@ -180,19 +180,19 @@ fn contents(connection: &mut Connection, client: usize) -> Contents {
     }
 }
 
-fn work(scene: &Scene, address: SocketAddr, client: usize, mut random: Random) {
+fn work(state: &RunState, address: SocketAddr, client: usize, mut random: Random) {
     let mut connection = Connection::open(address, &format!("client {client}"));
-    let history = &scene.histories[client];
-    while scene.left.load(Ordering::Relaxed) > 0 {
+    let history = &state.histories[client];
+    while state.left.load(Ordering::Relaxed) > 0 {
         match random.below(10) {
             0..6 => {
                 // Several clients may exceed the number a little.
                 let _ =
-                    scene.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+                    state.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
                 change(&mut connection, client, history, &mut random);
             }
             6..9 => {
-                let other = random.below(scene.histories.len());
+                let other = random.below(state.histories.len());
                 let count = match connection.call(&["GET", &format!("count:{other}")]) {
                     Reply::Null => 0,
                     reply => text_of(&reply).and_then(|text| text.parse().ok()).expect("a number"),
@@ -207,7 +207,7 @@ fn work(scene: &Scene, address: SocketAddr, client: usize, mut random: Random) {
             }
         }
     }
-    scene.working.fetch_sub(1, Ordering::Relaxed);
+    state.working.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// One change. It has no effect if the server refuses it because the disk fails.
@@ -241,28 +241,28 @@ fn change(connection: &mut Connection, client: usize, history: &Mutex<History>, 
 }
 
 /// Copies the disk's contents after a crash, and makes the disk work again.
-fn crash(scene: &Scene, count: usize, recovers: bool, mut random: Random) {
+fn crash(state: &RunState, count: usize, recovers: bool, mut random: Random) {
     for _ in 0..count {
         simulation::sleep_us(1 + random.below(CRASH_INTERVAL_US_MAX) as u64);
         // Both are of one instant: no other thread runs meanwhile.
         let crash = simulation::without_points(|| Crash {
-            disk: scene.disk.crash(),
-            histories: scene.histories.iter().map(|history| lock(history).clone()).collect(),
+            disk: state.disk.crash(),
+            histories: state.histories.iter().map(|history| lock(history).clone()).collect(),
         });
         simulation::trace(|| "the disk crashes".to_owned());
-        lock(&scene.crashes).push(crash);
+        lock(&state.crashes).push(crash);
     }
     if recovers {
         simulation::sleep_us(1 + random.below(5 * CRASH_INTERVAL_US_MAX) as u64);
-        scene.disk.set_failing(Failing::Nothing);
+        state.disk.set_failing(Failing::Nothing);
     }
 }
 
-fn rewrite(scene: &Scene, address: SocketAddr, count: usize, mut random: Random) {
+fn rewrite(state: &RunState, address: SocketAddr, count: usize, mut random: Random) {
     let mut connection = Connection::open(address, "rewriter");
     for _ in 0..count {
         simulation::sleep_us(1 + random.below(CRASH_INTERVAL_US_MAX / 2) as u64);
-        if scene.working.load(Ordering::Relaxed) > 0 {
+        if state.working.load(Ordering::Relaxed) > 0 {
             // An error if one is under way.
             drop(connection.call(&["BGREWRITEAOF"]));
         }

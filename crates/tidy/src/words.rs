@@ -97,6 +97,11 @@ static RETIRED: &[(&str, &str)] = &[
     ("tell_readers", "notify_readers"),
     ("unlisten", "unsubscribe"),
     ("waiting_bytes", "retired_bytes"),
+    ("Contender", "ServerOutcome"),
+    ("contender", "server_outcome"),
+    ("Fleet", "RunningServers"),
+    ("wait_for_order", "wait_for_message"),
+    ("take_order", "take_message"),
 ];
 
 /// Files that describe history, and this one.

@@ -200,7 +200,8 @@ fn differential(ours: &Program, options: &Sequences) -> io::Result<usize> {
     let mut mismatch_count = 0;
     for family in families {
         let started = Instant::now();
-        let recipe = Recipe::new(family, options.length).ok_or_else(|| io::Error::other(format!("there is no family {}", family.unwrap_or_default())))?;
+        let recipe = Recipe::new(family, options.length)
+            .ok_or_else(|| io::Error::other(format!("there is no family {}", family.unwrap_or_default())))?;
         for seed in options.seeds.range() {
             if let Some(mismatch) = comparison.play(&recipe.make(seed))? {
                 println!("{}: {mismatch}", family.unwrap_or("mixed"));

@@ -1,6 +1,6 @@
 //! `CLIENT PAUSE` with blocked clients: their replies, and the time of these, must equal Valkey's.
 //!
-//! A scene is a text, one step a line: `1 REQUEST` sends a request on connection 1, `1?` waits for its reply,
+//! A dialogue is a text, one step a line: `1 REQUEST` sends a request on connection 1, `1?` waits for its reply,
 //! `1-` checks that it has none, which means it is blocked. A request that is not awaited may be overtaken by
 //! requests of other connections. Replies must be equal everywhere. Pauses that matter last until `CLIENT
 //! UNPAUSE`, so that a slow machine changes nothing; only a pause of all commands must end by itself.
@@ -16,7 +16,7 @@ use trials::server::{Program, Server, programs_or_skip};
 /// Time for which a connection must stay without a reply.
 const SILENCE: Duration = Duration::from_millis(60);
 
-const SCENES: &[(&str, &str)] = &[
+const DIALOGUES: &[(&str, &str)] = &[
     ("a wait ends in time while writes are paused", "1 BLPOP k 0.5\n1-\n2 CLIENT PAUSE 100000 WRITE\n2?\n1?"),
     (
         "a wait ends in time while everything is paused",
@@ -88,15 +88,15 @@ const SCENES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Plays a scene on a server. Returns the replies, one per line.
-fn play(server: &Server, scene: &str) -> io::Result<Vec<String>> {
+/// Runs a dialogue on a server. Returns the replies, one per line.
+fn run(server: &Server, dialogue: &str) -> io::Result<Vec<String>> {
     let mut admin = server.connect()?;
     admin.call(&["CLIENT", "UNPAUSE"])?;
     admin.call(&["FLUSHALL"])?;
     let mut connections: Vec<Connection> = (0..4).map(|_| server.connect()).collect::<Result<_, _>>()?;
     let mut ids = vec![String::new(); connections.len()];
     let mut seen = Vec::new();
-    for line in scene.lines().map(str::trim) {
+    for line in dialogue.lines().map(str::trim) {
         let (number, step) = line.split_at(1);
         let index = number.parse::<usize>().unwrap() - 1;
         let connection = &mut connections[index];
@@ -132,10 +132,11 @@ fn pauses_affect_blocked_clients_as_in_valkey() {
     let reference = Server::start(&valkey).unwrap();
     for threads in ["1", "4"] {
         let ours = Server::start(&broadloom.clone().with_arguments(&["--io-threads", threads])).unwrap();
-        for (name, scene) in SCENES {
-            let expected = play(&reference, scene).unwrap_or_else(|error| panic!("{name}, Valkey: {error}"));
+        for (name, dialogue) in DIALOGUES {
+            let expected =
+                run(&reference, dialogue).unwrap_or_else(|error| panic!("{name}, Valkey: {error}"));
             let actual =
-                play(&ours, scene).unwrap_or_else(|error| panic!("{name}, {threads} threads: {error}"));
+                run(&ours, dialogue).unwrap_or_else(|error| panic!("{name}, {threads} threads: {error}"));
             assert_eq!(actual, expected, "{name}, {threads} threads");
         }
     }

@@ -104,12 +104,13 @@ fn rows<'a>(section: &'a str, findings: &'a Findings) -> Vec<Row<'a>> {
 }
 
 fn case_rows<'a>(section: &'a str, case: &'a CaseOutcome) -> impl Iterator<Item = Row<'a>> {
-    let samples = case.contenders.iter().flat_map(|one| one.samples.iter().map(move |sample| (one, sample)));
-    samples.map(move |(contender, sample)| {
+    let samples =
+        case.server_outcomes.iter().flat_map(|one| one.samples.iter().map(move |sample| (one, sample)));
+    samples.map(move |(server_outcome, sample)| {
         Row {
             section,
             case: case.name.clone(),
-            server: &contender.server,
+            server: &server_outcome.server,
             round: Some(sample.round),
             requests: Some(sample.request_count),
             seconds: Some(sample.seconds),

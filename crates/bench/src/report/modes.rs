@@ -1,6 +1,6 @@
 //! The tables of modes and of stalls.
 
-use crate::outcome::{Contender, ModeOutcome, StallOutcome};
+use crate::outcome::{ModeOutcome, ServerOutcome, StallOutcome};
 use crate::report::figures::{self, NONE};
 use crate::report::tables::Table;
 use crate::sample::Measure;
@@ -11,7 +11,7 @@ pub fn modes_table(outcomes: &[ModeOutcome]) -> Table {
     let Some(first) = outcomes.first() else {
         return Table::new("CPU time per request in each mode", "", &["mode"]);
     };
-    let servers: Vec<&str> = first.case.contenders.iter().map(|one| one.server.as_str()).collect();
+    let servers: Vec<&str> = first.case.server_outcomes.iter().map(|one| one.server.as_str()).collect();
     let baseline = first.case.baselines.first().map_or("", String::as_str);
     let compared: Vec<&str> = servers.iter().copied().filter(|server| *server != baseline).collect();
     let columns: Vec<String> = servers.iter().map(|server| format!("{server} µs")).collect();
@@ -24,8 +24,8 @@ pub fn modes_table(outcomes: &[ModeOutcome]) -> Table {
         format!("CPU time of the server per request, and its ratio to {baseline} with a 95 % interval.");
     let mut table = Table::new("CPU time per request in each mode", about, &header);
     for ModeOutcome { case, goal } in outcomes {
-        let of = |server: &str| case.contenders.iter().find(|one| one.server == server);
-        let cost = |one: &Contender| figures::median(one.estimate(Measure::ServerCpu));
+        let of = |server: &str| case.server_outcomes.iter().find(|one| one.server == server);
+        let cost = |one: &ServerOutcome| figures::median(one.estimate(Measure::ServerCpu));
         let ratio = |server: &&str| of(server).and_then(|one| one.ratio(Measure::ServerCpu, baseline));
         let first_ratio = compared.first().and_then(ratio);
         let tail = compared.first().and_then(|server| of(server)?.ratio(Measure::P999, baseline));

@@ -1,7 +1,8 @@
 //! The tables of a report, independent of the output format.
 
 use crate::outcome::{
-    CaseOutcome, CollectionMemory, Contender, Findings, GrowthOutcome, MemoryOutcome, Report, SectionOutcome,
+    CaseOutcome, CollectionMemory, Findings, GrowthOutcome, MemoryOutcome, Report, SectionOutcome,
+    ServerOutcome,
 };
 use crate::report::figures::{self, NONE};
 use crate::report::modes::{modes_table, stalls_table};
@@ -61,7 +62,7 @@ fn overviews(cases: &[CaseOutcome]) -> Vec<Table> {
     let [first_case, _, ..] = cases else {
         return Vec::new();
     };
-    let servers = first_case.contenders.iter().map(|contender| contender.server.as_str());
+    let servers = first_case.server_outcomes.iter().map(|server_outcome| server_outcome.server.as_str());
     let mut tables = Vec::new();
     for baseline in &first_case.baselines {
         let others: Vec<&str> = servers.clone().filter(|server| server != baseline).collect();
@@ -104,8 +105,9 @@ fn ratio_table(
     let mut table = Table::new(title, "Median of the ratios of all rounds, with its 95 % interval.", &header);
     for case in cases {
         let cell = |&(_, server, measure): &(&str, &str, Measure)| {
-            let contender = case.contenders.iter().find(|contender| contender.server == server);
-            figures::ratio(contender.and_then(|contender| contender.ratio(measure, baseline)))
+            let server_outcome =
+                case.server_outcomes.iter().find(|server_outcome| server_outcome.server == server);
+            figures::ratio(server_outcome.and_then(|server_outcome| server_outcome.ratio(measure, baseline)))
         };
         table.rows.push([case.name.clone()].into_iter().chain(columns.iter().map(cell)).collect());
     }
@@ -131,26 +133,26 @@ fn case_table(case: &CaseOutcome) -> Table {
     header.extend(Measure::ALL[1..].iter().map(|measure| measure.title()));
     header.extend(["busy server/client", "errors"]);
     let mut table = Table::new(&case.name, about, &header);
-    for contender in &case.contenders {
-        let estimate = |measure| figures::estimate(measure, contender.estimate(measure));
-        let median = |measure| figures::median(contender.estimate(measure));
-        let mut row = vec![contender.server.clone(), estimate(Measure::ServerCpu)];
+    for server_outcome in &case.server_outcomes {
+        let estimate = |measure| figures::estimate(measure, server_outcome.estimate(measure));
+        let median = |measure| figures::median(server_outcome.estimate(measure));
+        let mut row = vec![server_outcome.server.clone(), estimate(Measure::ServerCpu)];
         row.extend(
             case.baselines
                 .iter()
-                .map(|baseline| figures::ratio(contender.ratio(Measure::ServerCpu, baseline))),
+                .map(|baseline| figures::ratio(server_outcome.ratio(Measure::ServerCpu, baseline))),
         );
         row.push(estimate(Measure::Throughput));
         row.extend([Measure::P50, Measure::P99, Measure::P999].map(median));
-        row.extend([longest(contender), busy(contender), errors(contender)]);
+        row.extend([longest(server_outcome), busy(server_outcome), errors(server_outcome)]);
         table.rows.push(row);
     }
     table
 }
 
 /// A maximum is not estimated: the longest latency of all rounds is shown.
-fn longest(contender: &Contender) -> String {
-    contender
+fn longest(server_outcome: &ServerOutcome) -> String {
+    server_outcome
         .samples
         .iter()
         .map(|sample| sample.latency.max_ns)
@@ -158,7 +160,7 @@ fn longest(contender: &Contender) -> String {
         .map_or_else(|| NONE.to_owned(), figures::micros)
 }
 
-fn busy(contender: &Contender) -> String {
+fn busy(server_outcome: &ServerOutcome) -> String {
     let mean = |values: Vec<f64>| {
         if values.is_empty() {
             NONE.to_owned()
@@ -166,13 +168,13 @@ fn busy(contender: &Contender) -> String {
             format!("{:.2}", values.iter().sum::<f64>() / values.len() as f64)
         }
     };
-    let server = contender.samples.iter().filter_map(|sample| sample.server_cpus_busy).collect();
-    let client = contender.samples.iter().filter_map(|sample| sample.client_cpus_busy).collect();
+    let server = server_outcome.samples.iter().filter_map(|sample| sample.server_cpus_busy).collect();
+    let client = server_outcome.samples.iter().filter_map(|sample| sample.client_cpus_busy).collect();
     format!("{} / {}", mean(server), mean(client))
 }
 
-fn errors(contender: &Contender) -> String {
-    match contender.error_count() {
+fn errors(server_outcome: &ServerOutcome) -> String {
+    match server_outcome.error_count() {
         0 => "0".to_owned(),
         count => format!("**{}**", figures::grouped(count)),
     }

@@ -8,10 +8,10 @@ use crate::case::{Case, LoadSettings};
 use crate::control::{Login, Target};
 use crate::encryption::socket::Socket;
 use crate::error::BenchError;
-use crate::fleet::{Fleet, RoundSettings};
 use crate::load::Live;
 use crate::outcome::{Findings, ModeOutcome};
 use crate::progress::RunProgress;
+use crate::running_servers::{RoundSettings, RunningServers};
 use crate::server::running::StartOptions;
 use crate::server::spec::ServerSpec;
 use crate::suite::runner::{QUICK_KEY_DIVISOR, QUICK_ROUND_COUNT, Runner};
@@ -64,12 +64,12 @@ impl Runner<'_> {
                 further_words: words(mode.directives)?,
                 ..self.start(1, "auto")
             };
-            let mut fleet = Fleet::default();
+            let mut running_servers = RunningServers::default();
             for spec in &servers {
-                let added = fleet.add(spec, &start);
+                let added = running_servers.add(spec, &start);
                 self.or_failure(spec, added)?;
             }
-            fleet.infos().into_iter().for_each(|info| self.note(info));
+            running_servers.infos().into_iter().for_each(|info| self.note(info));
             let load = LoadSettings {
                 connection_count: mode.connection_count,
                 pipeline: mode.pipeline,
@@ -78,7 +78,7 @@ impl Runner<'_> {
                 value_size: mode.value_size.parse()?,
                 ..self.load()?
             };
-            let _idle_connections = fleet
+            let _idle_connections = running_servers
                 .targets()
                 .map(|target| open_idle_connections(target, mode.idle_connections))
                 .collect::<Result<Vec<Vec<Socket>>, BenchError>>()?;
@@ -91,13 +91,13 @@ impl Runner<'_> {
                 shows_progress: self.options.shows_progress,
             };
             let case = Case::new(mode.name.to_owned(), mode.workload()?, load);
-            let cases = fleet.compare(&[case], &rounds)?;
+            let cases = running_servers.compare(&[case], &rounds)?;
             outcomes.extend(cases.into_iter().map(|mut case| {
                 // A full cache evicts keys, so null replies are expected.
                 case.is_filled = !mode.directives.contains("maxmemory");
                 ModeOutcome { case, goal: mode.goal }
             }));
-            self.outcome.failures.extend(fleet.into_failures());
+            self.outcome.failures.extend(running_servers.into_failures());
         }
         Ok(Findings::Modes(outcomes))
     }

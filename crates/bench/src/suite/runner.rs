@@ -5,13 +5,13 @@ use std::time::Duration;
 use crate::case::{Case, LoadSettings};
 use crate::distribution::Distribution;
 use crate::error::BenchError;
-use crate::fleet::{Fleet, RoundSettings};
 use crate::growth::{GrowthSettings, measure_growth};
 use crate::load::Live;
 use crate::memory::measure_memory;
 use crate::outcome::{CollectionMemory, Findings, SectionOutcome, ServerInfo};
 use crate::pinning::CpuList;
 use crate::progress::RunProgress;
+use crate::running_servers::{RoundSettings, RunningServers};
 use crate::server::known;
 use crate::server::running::StartOptions;
 use crate::server::spec::ServerSpec;
@@ -170,22 +170,22 @@ impl Runner<'_> {
     }
 
     fn compare(&mut self, cases: &[SuiteCase]) -> Result<Findings, BenchError> {
-        let mut fleet = Fleet::default();
+        let mut running_servers = RunningServers::default();
         for spec in &self.servers.clone() {
-            let added = fleet.add(spec, &self.start(1, "auto"));
+            let added = running_servers.add(spec, &self.start(1, "auto"));
             self.or_failure(spec, added)?;
         }
         let baselines = self.suite.baselines.iter().map(|&name| name.to_owned()).collect();
-        self.rounds(fleet, cases, baselines, false)
+        self.rounds(running_servers, cases, baselines, false)
     }
 
     fn against_the_better(&mut self, of: &[&str], cases: &[SuiteCase]) -> Result<Findings, BenchError> {
-        let mut fleet = Fleet::default();
+        let mut running_servers = RunningServers::default();
         for spec in &self.with_data() {
-            let added = fleet.add(spec, &self.start(1, "auto"));
+            let added = running_servers.add(spec, &self.start(1, "auto"));
             self.or_failure(spec, added)?;
         }
-        self.rounds(fleet, cases, of.iter().map(|&name| name.to_owned()).collect(), true)
+        self.rounds(running_servers, cases, of.iter().map(|&name| name.to_owned()).collect(), true)
     }
 
     fn collections(&mut self, cases: &[MemoryCase]) -> Result<Findings, BenchError> {
@@ -220,14 +220,14 @@ impl Runner<'_> {
             self.remark(format!("no variants of {server}: it is not among the measured servers"));
             return Ok(None);
         };
-        let mut fleet = Fleet::default();
+        let mut running_servers = RunningServers::default();
         for variant in variants {
             let start = StartOptions {
                 cpus: CpuList::default(),
                 ..self.start(variant.thread_count, variant.io_backend)
             };
             let variant = ServerSpec { name: variant.name.to_owned(), ..spec.clone() };
-            match fleet.add(&variant, &start) {
+            match running_servers.add(&variant, &start) {
                 // A sandbox may forbid a backend. That is a property of the machine, not a failure.
                 Err(error @ BenchError::Server { .. }) => {
                     self.remark(format!("skipped: {}", on_one_line(&error.to_string())));
@@ -235,17 +235,17 @@ impl Runner<'_> {
                 added => added?,
             }
         }
-        if fleet.is_empty() {
+        if running_servers.is_empty() {
             return Ok(None);
         }
         let with_one_thread = variants.iter().filter(|variant| variant.thread_count == 1);
         let baselines = with_one_thread.map(|variant| variant.name.to_owned()).collect();
-        self.rounds(fleet, cases, baselines, false).map(Some)
+        self.rounds(running_servers, cases, baselines, false).map(Some)
     }
 
     fn rounds(
         &mut self,
-        mut fleet: Fleet,
+        mut running_servers: RunningServers,
         cases: &[SuiteCase],
         baselines: Vec<String>,
         against_the_better: bool,
@@ -265,9 +265,9 @@ impl Runner<'_> {
             fills: true,
             shows_progress: self.options.shows_progress,
         };
-        fleet.infos().into_iter().for_each(|info| self.note(info));
-        let outcomes = fleet.compare(&cases, &rounds)?;
-        self.outcome.failures.extend(fleet.into_failures());
+        running_servers.infos().into_iter().for_each(|info| self.note(info));
+        let outcomes = running_servers.compare(&cases, &rounds)?;
+        self.outcome.failures.extend(running_servers.into_failures());
         Ok(Findings::Comparison(outcomes))
     }
 

@@ -168,7 +168,9 @@ pub fn report(args: &[&str]) -> (Output, Value) {
 
 /// Returns the samples of one server in a report's first case.
 pub fn samples<'a>(report: &'a Value, server: &str) -> &'a [Value] {
-    let contenders = report["sections"][0]["findings"]["comparison"][0]["contenders"].as_array().unwrap();
-    let contender = contenders.iter().find(|contender| contender["server"] == server).unwrap();
-    contender["samples"].as_array().unwrap()
+    let server_outcomes =
+        report["sections"][0]["findings"]["comparison"][0]["server_outcomes"].as_array().unwrap();
+    let server_outcome =
+        server_outcomes.iter().find(|server_outcome| server_outcome["server"] == server).unwrap();
+    server_outcome["samples"].as_array().unwrap()
 }

@@ -19,10 +19,10 @@ use wire::request::Args;
 
 use crate::command::{Command, Flags};
 use crate::error::CommandError;
-use crate::found::CommandId;
 use crate::host::Host;
 use crate::reply::{Replied, Reply};
 use crate::reply_buffers::{COPIED_SIZE_MAX, ReplyChunks, SharedReplyBuffers};
+use crate::resolved_command::CommandId;
 use crate::session::{BlockReason, Blocked, Queue, Session, SessionFlags};
 
 /// A key of the request, as found by the planner.

@@ -19,9 +19,9 @@ use crate::acl::{DenialContext, User, Users};
 use crate::command::Access;
 use crate::context::PlannedKey;
 use crate::error::CommandError;
-use crate::found::{CommandId, Found};
 use crate::host::Reload;
 use crate::migration::Migration;
+use crate::resolved_command::{CommandId, ResolvedCommand};
 use crate::subscriptions::Subscriptions;
 use crate::tracking::Tracking;
 
@@ -170,7 +170,7 @@ pub struct PausedExec {
 
 /// The positions of the parts of a queued request.
 struct Entry {
-    found: Found,
+    found: ResolvedCommand,
     /// The buffer with the arguments; `args` is the range in it.
     chunk: usize,
     args: Range<usize>,
@@ -181,7 +181,7 @@ struct Entry {
 #[derive(Clone, Copy)]
 pub struct Queued<'a> {
     /// The command.
-    pub found: Found,
+    pub found: ResolvedCommand,
     /// The arguments.
     pub args: Args<'a>,
     /// The keys.
@@ -196,7 +196,7 @@ const SPARE_COUNT_MAX: usize = 128;
 
 impl Queue {
     /// Appends a request.
-    pub fn push(&mut self, found: Found, args: Args<'_>, keys: &[PlannedKey]) {
+    pub fn push(&mut self, found: ResolvedCommand, args: Args<'_>, keys: &[PlannedKey]) {
         let is_full = |chunk: &ArgsBuf| chunk.allocated_size() > PORTION_SIZE;
         if self.chunks.last().is_none_or(is_full) {
             self.chunks.push(ArgsBuf::new());

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::COMMANDS;
 use crate::command::Command;
-pub use crate::found::{CommandId, Found, PlanKind};
+pub use crate::resolved_command::{CommandId, PlanKind, ResolvedCommand};
 use crate::word::Word;
 
 /// All commands of the table, indexed by name.
@@ -21,7 +21,7 @@ struct Place {
     len: usize,
     /// Whether the packed form and the length identify the name: it is short and has letters only.
     packed_is_exact: bool,
-    found: Option<Found>,
+    found: Option<ResolvedCommand>,
 }
 
 const PLACE_BITS: u32 = 10;
@@ -71,7 +71,7 @@ impl Index {
         while self.places[place].found.is_some() {
             place = (place + 1) % PLACE_COUNT;
         }
-        let found = Found { command, id: CommandId(id), plan_kind: PlanKind::of(command) };
+        let found = ResolvedCommand { command, id: CommandId(id), plan_kind: PlanKind::of(command) };
         let packed_is_exact = name.len() <= PACKED_SIZE && name.iter().all(u8::is_ascii_lowercase);
         self.places[place] = Place { packed, len: name.len(), packed_is_exact, found: Some(found) };
     }
@@ -79,7 +79,7 @@ impl Index {
     /// Returns the command with this name.
     #[must_use]
     #[inline(always)]
-    pub fn find(&self, name: &[u8]) -> Option<Found> {
+    pub fn find(&self, name: &[u8]) -> Option<ResolvedCommand> {
         let packed = pack(name);
         let mut at = place_of(packed, name.len());
         loop {
@@ -97,12 +97,12 @@ impl Index {
 
     /// Returns the subcommand of a container with this name.
     #[must_use]
-    pub fn find_sub(&self, container: Found, word: &[u8]) -> Option<Found> {
+    pub fn find_sub(&self, container: ResolvedCommand, word: &[u8]) -> Option<ResolvedCommand> {
         let subcommands = container.command.subcommands;
         let position = subcommands.iter().position(|sub| word.eq_token(sub.name))?;
         let is_public = !container.command.public_subcommands().is_empty();
         let id = if is_public { CommandId(container.id.0 + 1 + position as u16) } else { container.id };
-        Some(Found { command: &subcommands[position], id, plan_kind: PlanKind::Other })
+        Some(ResolvedCommand { command: &subcommands[position], id, plan_kind: PlanKind::Other })
     }
 }
 

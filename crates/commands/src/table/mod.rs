@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use wire::request::Args;
 
-pub use self::index::{CommandId, Found, Index, Names};
+pub use self::index::{CommandId, Index, Names, ResolvedCommand};
 use crate::acl::Catalogue;
 use crate::bitmap::*;
 use crate::command::Command;

@@ -12,7 +12,7 @@ use commands::context::{Ctx, Effects, PlannedKey};
 use commands::error::CommandError;
 use commands::reply::Reply as ReplyRight;
 use commands::session::{Session, SessionFlags};
-use commands::table::{CATALOGUE, Found, Index, NUMBERED};
+use commands::table::{CATALOGUE, Index, NUMBERED, ResolvedCommand};
 use config::{Config, SetCaller};
 use keyspace::{Key, Keyspace, Latching, slot_of_hash};
 use sync::Mode;
@@ -292,11 +292,11 @@ impl Server for Ours {
 }
 
 /// Returns the full name of a command or subcommand.
-fn full_name(found: Found) -> &'static str {
+fn full_name(found: ResolvedCommand) -> &'static str {
     &NUMBERED[found.id.0 as usize].0
 }
 
-fn find(args: Args<'_>) -> Result<Found, CommandError> {
+fn find(args: Args<'_>) -> Result<ResolvedCommand, CommandError> {
     let lossy = |index: usize| String::from_utf8_lossy(args.get(index).unwrap_or_default()).into_owned();
     let Some(found) = INDEX.find(args.name()) else {
         return Err(CommandError::owned(format!("ERR unknown command '{}'", lossy(0))));

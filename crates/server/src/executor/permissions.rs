@@ -4,7 +4,7 @@
 use base::DbIndex;
 use commands::command::Flags;
 use commands::session::Session;
-use commands::table::{CATALOGUE, Found};
+use commands::table::{CATALOGUE, ResolvedCommand};
 use keyspace::Tries;
 use sync::simulation::{self, Fault};
 use wire::request::Args;
@@ -37,7 +37,12 @@ impl Executor {
     /// Answers a request that the permissions of its user do not allow. `None`: they allow it. Latches that it waited
     /// for are released.
     #[inline(never)]
-    pub(super) fn deny(&mut self, connection: &mut Connection, found: Found, args: Args<'_>) -> Option<Step> {
+    pub(super) fn deny(
+        &mut self,
+        connection: &mut Connection,
+        found: ResolvedCommand,
+        args: Args<'_>,
+    ) -> Option<Step> {
         let session = &mut connection.session;
         if session.in_multi() && found.command.flags.contains(Flags::NO_MULTI) {
             // It is refused, whatever the permissions are.
@@ -60,7 +65,7 @@ impl Executor {
 
     /// Whether a request may access keys that are not among its arguments; its handler checks that, too. Otherwise it need
     /// not latch them.
-    pub(super) fn may_reach(&self, connection: &Connection, found: Found, args: Args<'_>) -> bool {
+    pub(super) fn may_reach(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) -> bool {
         let session = &connection.session;
         let db_count = self.shared.keyspace.db_count();
         session.user.may_read_all_keys(found.id, args, session.db, db_count)

@@ -2,7 +2,7 @@
 
 use commands::command::Command;
 use commands::context::PlannedKey;
-use commands::index::{Found, PlanKind};
+use commands::index::{PlanKind, ResolvedCommand};
 use commands::table::CommandId;
 use wire::request::{Args, Batch, Parsed, Parser, RequestLimits, Series};
 
@@ -125,7 +125,7 @@ pub(super) struct Plan {
 impl Plan {
     /// Returns the plan to run a command; the keys of the requests, if they have any, are pushed next.
     #[inline(always)]
-    pub(super) fn to_run(found: Found, requests: Series, first_key: usize) -> Self {
+    pub(super) fn to_run(found: ResolvedCommand, requests: Series, first_key: usize) -> Self {
         Self {
             requests,
             command: Some(found.command),
@@ -140,8 +140,8 @@ impl Plan {
 
     /// The command, if it exists.
     #[inline(always)]
-    pub(super) fn found(&self) -> Option<Found> {
-        self.command.map(|command| Found { command, id: self.id, plan_kind: self.plan_kind })
+    pub(super) fn found(&self) -> Option<ResolvedCommand> {
+        self.command.map(|command| ResolvedCommand { command, id: self.id, plan_kind: self.plan_kind })
     }
 
     /// The index of the first key of a request among the batch's keys.

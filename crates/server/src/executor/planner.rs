@@ -9,7 +9,7 @@ use base::DbIndex;
 use base::limits::BATCH_REQUEST_COUNT_MAX;
 use commands::command::find_keys;
 use commands::context::PlannedKey;
-use commands::index::{Found, PlanKind};
+use commands::index::{PlanKind, ResolvedCommand};
 use commands::table::{CommandId, NUMBERED};
 use keyspace::{Hints, KeyHasher};
 use wire::request::{Args, Batch, Parser, RequestLimits, Series};
@@ -109,7 +109,7 @@ impl Planner {
                     let requests = batch.args_from(series, 0, bytes);
                     keys.extend(requests.map(|args| planned_key(places, args, 1)));
                 }
-                Some(Found { plan_kind: PlanKind::Keys, .. }) => {
+                Some(ResolvedCommand { plan_kind: PlanKind::Keys, .. }) => {
                     plans.push(self.plan_series(found, *series, batch, bytes, keys, places));
                 }
                 // One plan for each: their keys may depend on the contents of the arguments.
@@ -134,7 +134,7 @@ impl Planner {
     #[inline(never)]
     fn plan_series(
         &mut self,
-        found: Option<Found>,
+        found: Option<ResolvedCommand>,
         requests: Series,
         batch: &Batch,
         bytes: &[u8],

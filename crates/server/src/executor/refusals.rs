@@ -4,7 +4,7 @@ use commands::command::{Access, Flags};
 use commands::error::{CommandError, up_to_nul};
 use commands::help::{unknown_subcommand, wrong_subcommand};
 use commands::session::SessionFlags;
-use commands::table::Found;
+use commands::table::ResolvedCommand;
 use wire::reply::ReplyBuffer;
 use wire::request::{Args, ProtocolError};
 
@@ -70,7 +70,12 @@ impl Executor {
 
     /// Answers a known command that may not run now, and counts it so.
     #[cold]
-    pub(super) fn reject(&mut self, connection: &mut Connection, found: Found, error: &CommandError) {
+    pub(super) fn reject(
+        &mut self,
+        connection: &mut Connection,
+        found: ResolvedCommand,
+        error: &CommandError,
+    ) {
         self.statistics.command(found.id).rejected.add(1);
         connection.session.unfinished = None;
         if found.command.access == Access::Queued {
@@ -134,7 +139,7 @@ impl Executor {
 }
 
 /// The name for error texts: a subcommand with its container.
-pub(super) fn full_name(found: Found) -> String {
+pub(super) fn full_name(found: ResolvedCommand) -> String {
     commands::table::NUMBERED[found.id.0 as usize].0.clone()
 }
 

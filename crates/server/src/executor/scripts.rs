@@ -7,7 +7,7 @@ use commands::context::PlannedKey;
 use commands::host::Host;
 use commands::index::PlanKind;
 use commands::session::{Session, SessionFlags};
-use commands::table::{Found, NUMBERED};
+use commands::table::{NUMBERED, ResolvedCommand};
 use keyspace::{Busy, Tries};
 use os::clock::Ticks;
 use wire::request::{Args, ArgsBuf};
@@ -38,7 +38,7 @@ impl Executor {
     }
 
     /// The flags of a request: those of its command, or those that its script declares.
-    pub(super) fn flags_of(&self, found: Found, args: Args<'_>) -> Flags {
+    pub(super) fn flags_of(&self, found: ResolvedCommand, args: Args<'_>) -> Flags {
         match found.command.access {
             Access::Script { .. } => self.scripts.flags_of(found, args),
             _ => found.command.flags,
@@ -49,7 +49,7 @@ impl Executor {
     pub(super) fn refuse_if_busy(
         &mut self,
         connection: &mut Connection,
-        found: Found,
+        found: ResolvedCommand,
         busy: Busy,
     ) -> Option<Step> {
         let threshold_ms = self.settings.config.busy_reply_threshold;
@@ -69,7 +69,7 @@ impl Executor {
         &mut self,
         connection: &mut Connection,
         plan: &Plan,
-        (found, args, keys): (Found, Args<'_>, &[PlannedKey]),
+        (found, args, keys): (ResolvedCommand, Args<'_>, &[PlannedKey]),
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Step {
@@ -127,7 +127,8 @@ impl Executor {
     /// Continues a transaction without a connection.
     fn continue_transaction(&mut self, session: &mut Session, host: &dyn Host) {
         let Some(id) = session.last_command else { return session.unfinished = None };
-        let found = Found { command: NUMBERED[usize::from(id.0)].1, id, plan_kind: PlanKind::Other };
+        let found =
+            ResolvedCommand { command: NUMBERED[usize::from(id.0)].1, id, plan_kind: PlanKind::Other };
         let mut request = ArgsBuf::new();
         request.push(b"exec");
         let current = CurrentRequest { found, args: request.args(), keys: &[], size: 0 };

@@ -21,7 +21,7 @@ use commands::acl::{DenialContext, User, Users};
 use commands::context::{Effects, PlannedKey};
 use commands::host::Host;
 use commands::session::{BlockReason, Session, SessionFlags};
-use commands::table::{CATALOGUE, Found};
+use commands::table::{CATALOGUE, ResolvedCommand};
 use commands::tracking::Tracking;
 use config::Config;
 use keyspace::{Busy, Latched, Latches, OwnedKey, SCRIPT_TOKEN, Waiter, slot_of_hash};
@@ -41,7 +41,7 @@ use crate::shared::Shared;
 
 /// A request that waits, with the data necessary to run it again.
 struct WaitingRequest {
-    found: Found,
+    found: ResolvedCommand,
     args: ArgsBuf,
     keys: Vec<PlannedKey>,
     /// Slots that it writes besides those of its awaited keys.

@@ -11,7 +11,7 @@ use commands::context::PlannedKey;
 use commands::error::CommandError;
 use commands::session::{BlockReason, Blocked, SessionFlags};
 use commands::subscriptions::SubscriptionKind;
-use commands::table::{CATALOGUE, Found, NUMBERED};
+use commands::table::{CATALOGUE, NUMBERED, ResolvedCommand};
 use keyspace::{Tries, slot_of_hash};
 use os::clock::{Ticks, Uptime};
 use sync::Mode;
@@ -40,7 +40,7 @@ impl Executor {
     pub(super) fn check_special_modes(
         &mut self,
         connection: &mut Connection,
-        found: Found,
+        found: ResolvedCommand,
         keys: &[PlannedKey],
         args: Args<'_>,
     ) -> Option<Step> {
@@ -147,7 +147,7 @@ impl Executor {
     }
 
     /// Whether a request may change entries that the running snapshot has not saved yet.
-    fn changes_unsaved(&self, found: Found, keys: &[PlannedKey]) -> bool {
+    fn changes_unsaved(&self, found: ResolvedCommand, keys: &[PlannedKey]) -> bool {
         let snapshot = &self.shared.keyspace.snapshot;
         match keys {
             [] => found.command.access == Access::Queued && snapshot.is_on(),
@@ -183,7 +183,7 @@ impl Executor {
     }
 
     /// While files are loaded: refuses a command that may not run meanwhile. Returns whether it did.
-    fn refuses_while_loading(&mut self, connection: &mut Connection, found: Found) -> bool {
+    fn refuses_while_loading(&mut self, connection: &mut Connection, found: ResolvedCommand) -> bool {
         let is_allowed = |command: &Command| command.flags.contains(Flags::LOADING);
         let queue = connection.session.multi.as_ref().filter(|_| found.command.access == Access::Queued);
         let is_refused = !is_allowed(found.command)
@@ -201,7 +201,7 @@ impl Executor {
     pub(super) fn recheck_modes(
         &mut self,
         connection: &mut Connection,
-        found: Found,
+        found: ResolvedCommand,
         args: Args<'_>,
     ) -> Option<Step> {
         if self.flags.is_set(GlobalFlags::LOADING) && self.refuses_while_loading(connection, found) {
@@ -221,7 +221,7 @@ impl Executor {
     pub(super) fn is_paused(
         &self,
         connection: &Connection,
-        found: Found,
+        found: ResolvedCommand,
         args: Args<'_>,
         global_flags: u32,
     ) -> bool {
@@ -235,17 +235,23 @@ impl Executor {
     }
 
     /// Whether a request, or one of the transaction that it runs, writes.
-    fn writes(&self, connection: &Connection, found: Found, args: Args<'_>) -> bool {
+    fn writes(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) -> bool {
         self.has_any_flag(connection, found, args, Flags::WRITE)
     }
 
     /// Whether a request, or one of the transaction that it runs, may change data. Some reads do, as `PFCOUNT`.
-    pub(super) fn may_change(&self, connection: &Connection, found: Found, args: Args<'_>) -> bool {
+    pub(super) fn may_change(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) -> bool {
         self.has_any_flag(connection, found, args, Flags::WRITE | Flags::MAY_REPLICATE)
     }
 
     /// Whether a request, or one of the transaction that it runs, has one of the flags.
-    fn has_any_flag(&self, connection: &Connection, found: Found, args: Args<'_>, flags: Flags) -> bool {
+    fn has_any_flag(
+        &self,
+        connection: &Connection,
+        found: ResolvedCommand,
+        args: Args<'_>,
+        flags: Flags,
+    ) -> bool {
         let queue = connection.session.transaction().filter(|_| found.command.access == Access::Queued);
         self.flags_of(found, args).intersects(flags)
             || queue.is_some_and(|queue| {
@@ -309,7 +315,7 @@ impl Executor {
     pub(super) fn queue(
         &mut self,
         connection: &mut Connection,
-        found: Found,
+        found: ResolvedCommand,
         keys: &[PlannedKey],
         args: Args<'_>,
     ) -> Step {
@@ -336,7 +342,7 @@ impl Executor {
         Step::Done
     }
 
-    pub(super) fn feed_monitors(&self, connection: &Connection, found: Found, args: Args<'_>) {
+    pub(super) fn feed_monitors(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) {
         let line: Arc<[u8]> =
             crate::monitoring::monitor::line(&connection.session, found, args, os::clock::unix_micros())
                 .into();
@@ -395,7 +401,13 @@ impl Executor {
 
     /// Writes a slow or large command to the command logs.
     #[cold]
-    pub(super) fn log_command(&self, connection: &Connection, found: Found, args: Args<'_>, cost: Cost) {
+    pub(super) fn log_command(
+        &self,
+        connection: &Connection,
+        found: ResolvedCommand,
+        args: Args<'_>,
+        cost: Cost,
+    ) {
         self.shared.monitoring.log_command(&self.settings.config, &connection.session, found, args, cost);
     }
 
@@ -422,14 +434,14 @@ impl Executor {
 }
 
 /// Whether a RESP2 connection with subscriptions may run the command.
-fn is_for_subscribers(found: Found) -> bool {
+fn is_for_subscribers(found: ResolvedCommand) -> bool {
     // Compares the full name: `LATENCY RESET` and the like are not `RESET`.
     found.command.flags.contains(Flags::PUSH_REPLY)
         || matches!(NUMBERED[found.id.0 as usize].0.as_str(), "ping" | "quit" | "reset")
 }
 
 /// Ends the effect of `CLIENT CACHING`, which holds for one command or a whole transaction.
-pub(super) fn end_caching(connection: &mut Connection, found: Found) {
+pub(super) fn end_caching(connection: &mut Connection, found: ResolvedCommand) {
     let in_multi = connection.session.in_multi();
     if let Some(tracking) = connection.session.tracking.as_mut().filter(|tracking| tracking.caching)
         && !in_multi

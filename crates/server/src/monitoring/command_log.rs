@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use commands::command::Flags;
 use commands::host::{CommandLog, LoggedCommand};
 use commands::session::Session;
-use commands::table::Found;
+use commands::table::ResolvedCommand;
 use config::Config;
 use sync::{Mutex, MutexGuard};
 use wire::request::Args;
@@ -93,7 +93,7 @@ pub fn is_wanted(config: &Config, cost: Cost) -> bool {
 
 /// Arguments as an entry stores them: limited in number and length.
 #[must_use]
-pub fn shorten(found: Found, args: Args<'_>, config: &Config) -> Vec<Vec<u8>> {
+pub fn shorten(found: ResolvedCommand, args: Args<'_>, config: &Config) -> Vec<Vec<u8>> {
     let kept = args.len().min(config.slowlog_entry_max_argc as usize);
     let size_max = config.slowlog_entry_max_string_len as usize;
     let shown = |(index, arg)| if is_secret(found, args, index) { REDACTED } else { arg };
@@ -117,7 +117,14 @@ fn shorten_arg(arg: &[u8], size_max: usize) -> Vec<u8> {
 
 impl Monitoring {
     /// Writes a slow or large command to the logs that select it.
-    pub fn log_command(&self, config: &Config, session: &Session, found: Found, args: Args<'_>, cost: Cost) {
+    pub fn log_command(
+        &self,
+        config: &Config,
+        session: &Session,
+        found: ResolvedCommand,
+        args: Args<'_>,
+        cost: Cost,
+    ) {
         let at_seconds = os::clock::unix_millis() / 1000;
         let us = cost.ns / 1000;
         let ms = us / 1000;

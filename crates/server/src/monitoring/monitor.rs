@@ -1,14 +1,14 @@
 //! The lines that `MONITOR` shows.
 
 use commands::session::{Session, SessionFlags};
-use commands::table::Found;
+use commands::table::ResolvedCommand;
 use wire::request::Args;
 
 use crate::monitoring::secrets::{REDACTED, is_secret};
 
 /// `+seconds.micros [db address] "command" "argument" ...` with a line end.
 #[must_use]
-pub fn line(session: &Session, found: Found, args: Args<'_>, unix_micros: i64) -> Vec<u8> {
+pub fn line(session: &Session, found: ResolvedCommand, args: Args<'_>, unix_micros: i64) -> Vec<u8> {
     let (seconds, micros) = (unix_micros / 1_000_000, unix_micros % 1_000_000);
     let address = if session.flags.contains(SessionFlags::IN_SCRIPT) {
         "lua".to_owned()

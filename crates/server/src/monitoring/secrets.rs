@@ -1,6 +1,6 @@
 //! The arguments of requests that must not appear in logs or in `MONITOR`.
 
-use commands::table::Found;
+use commands::table::ResolvedCommand;
 use wire::request::Args;
 
 /// The replacement for a secret.
@@ -8,7 +8,7 @@ pub const REDACTED: &[u8] = b"(redacted)";
 
 /// Whether an argument of the request is a secret: a password, or the value of a directive that holds one.
 #[must_use]
-pub fn is_secret(found: Found, args: Args<'_>, index: usize) -> bool {
+pub fn is_secret(found: ResolvedCommand, args: Args<'_>, index: usize) -> bool {
     let name = commands::table::NUMBERED[found.id.0 as usize].0.as_str();
     match name {
         "auth" => index >= 1,

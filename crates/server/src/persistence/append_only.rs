@@ -19,7 +19,7 @@ use super::all_latches::with_all_latches;
 use super::writer::Writer;
 use crate::disk::{self, ServerDisk};
 use crate::shared::Shared;
-use crate::shared::persistence::Order;
+use crate::shared::persistence::WriterMessage;
 
 /// The token of the file's reader of the write log.
 pub(super) const READER: u64 = 0;
@@ -126,27 +126,27 @@ fn keep_rewriting(
     start: impl FnOnce() -> io::Result<JoinHandle<()>>,
 ) -> Result<(), AppendOnlyError> {
     let append_only = &shared.persistence.append_only;
-    append_only.figures.note_rewrite_ordered();
-    append_only.keep_thread(start().inspect_err(|_| append_only.figures.forget_rewrites_ordered())?);
+    append_only.figures.note_rewrite_requested();
+    append_only.keep_thread(start().inspect_err(|_| append_only.figures.forget_rewrites_requested())?);
     Ok(())
 }
 
-/// `BGREWRITEAOF`: returns the status. As in Redis, a rewrite that a transaction orders counts as scheduled.
+/// `BGREWRITEAOF`: returns the status. As in Redis, a rewrite that a transaction requests counts as scheduled.
 ///
 /// # Errors
 /// A rewrite is under way, or an operation of the file system failed.
 pub fn request_rewrite(shared: &'static Shared, is_queued: bool) -> Result<&'static str, CommandError> {
     let figures = &shared.persistence.append_only.figures;
     let is_other_busy = shared.snapshots.is_going_on();
-    if figures.is_rewriting.load(Ordering::Relaxed) || (figures.is_rewrite_ordered() && !is_other_busy) {
+    if figures.is_rewriting.load(Ordering::Relaxed) || (figures.is_rewrite_requested() && !is_other_busy) {
         return Err(IN_PROGRESS);
     }
     if figures.is_on.load(Ordering::Relaxed) && !figures.is_ending.load(Ordering::Acquire) {
-        figures.note_rewrite_ordered();
+        figures.note_rewrite_requested();
         shared
             .persistence
             .append_only
-            .order(Order::Rewrite { is_rdb: shared.config.load().aof_use_rdb_preamble });
+            .send(WriterMessage::Rewrite { is_rdb: shared.config.load().aof_use_rdb_preamble });
     } else {
         write_once(shared).map_err(|error| {
             log::error!("Can't rewrite the append-only file: {error}");
@@ -169,7 +169,7 @@ fn write_once(shared: &'static Shared) -> Result<(), AppendOnlyError> {
 /// Switches the append-only file off. The log up to now is written and synchronised soon.
 pub fn switch_off(shared: &Shared) {
     shared.persistence.append_only.figures.is_ending.store(true, Ordering::Release);
-    shared.persistence.append_only.order(Order::Stop);
+    shared.persistence.append_only.send(WriterMessage::Stop);
 }
 
 /// Waits until the log up to now is in the file, unless writing fails.
@@ -187,7 +187,7 @@ pub fn await_written(shared: &Shared) {
 /// Ends the append-only file: writes and synchronises the log up to now. Blocks until then.
 pub fn end(shared: &Shared) {
     if let Some(thread) = shared.persistence.append_only.take_thread() {
-        shared.persistence.append_only.order(Order::Stop);
+        shared.persistence.append_only.send(WriterMessage::Stop);
         if thread.join().is_err() {
             log::error!("The append-only thread has panicked");
         }

@@ -39,7 +39,7 @@ use sync::thread::JoinHandle;
 use sync::write_log::LogReader;
 
 use crate::shared::Shared;
-use crate::shared::persistence::{Figures, Order, sync_event};
+use crate::shared::persistence::{Figures, WriterMessage, sync_event};
 use grouping::Grouping;
 use rewriting::Rewriting;
 
@@ -163,16 +163,16 @@ where
             self.config = self.shared.config.load_full();
             self.remove_history();
         }
-        while let Some(order) = self.shared.persistence.append_only.take_order() {
-            match order {
-                Order::Stop => self.is_stopping = true,
-                order => self.follow(order),
+        while let Some(message) = self.shared.persistence.append_only.take_message() {
+            match message {
+                WriterMessage::Stop => self.is_stopping = true,
+                message => self.handle(message),
             }
         }
         if self.failure.is_some() && !self.recover() {
             // What the log has cannot be written before the next attempt, so it must not end the sleep.
             if !self.is_stopping {
-                self.shared.persistence.append_only.wait_for_order(SLEEP_MAX);
+                self.shared.persistence.append_only.wait_for_message(SLEEP_MAX);
             }
             return !self.is_stopping;
         }
@@ -195,7 +195,7 @@ where
         };
         self.publish_figures();
         if !is_idle && self.delays_write() {
-            self.shared.persistence.append_only.wait_for_order(WRITE_DELAY);
+            self.shared.persistence.append_only.wait_for_message(WRITE_DELAY);
         }
         !is_idle || self.wait_for_work(self.until_sync().unwrap_or(SLEEP_MAX).min(SLEEP_MAX))
     }
@@ -414,7 +414,7 @@ where
         self.files.close();
         self.figures().is_on.store(false, Ordering::Relaxed);
         self.figures().is_beginning.store(false, Ordering::Relaxed);
-        self.figures().forget_rewrites_ordered();
+        self.figures().forget_rewrites_requested();
         self.shared.note_append_failure(None);
     }
 }

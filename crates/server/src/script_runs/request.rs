@@ -12,7 +12,7 @@ use commands::help::unknown_subcommand;
 use commands::host::{DenialEvent, ScriptKind};
 use commands::reply::Reply;
 use commands::session::SessionFlags;
-use commands::table::Found;
+use commands::table::ResolvedCommand;
 use keyspace::{SCRIPT_TOKEN, slot_of_hash};
 use os::clock::Ticks;
 use sync::atomic::Ordering;
@@ -41,11 +41,11 @@ impl From<CommandError> for Refusal {
 
 impl Job {
     /// The command or subcommand of a request.
-    pub(super) fn find(&self, args: Args<'_>) -> Option<Found> {
+    pub(super) fn find(&self, args: Args<'_>) -> Option<ResolvedCommand> {
         self.find_sub(self.shared.commands.find(args.name())?, args)
     }
 
-    fn find_sub(&self, container: Found, args: Args<'_>) -> Option<Found> {
+    fn find_sub(&self, container: ResolvedCommand, args: Args<'_>) -> Option<ResolvedCommand> {
         if container.command.subcommands.is_empty() || args.len() < 2 {
             return Some(container);
         }
@@ -75,7 +75,7 @@ impl Job {
     }
 
     /// Counts an error of a request that is not run.
-    fn counted(&self, found: Option<Found>, error: CommandError) -> CommandError {
+    fn counted(&self, found: Option<ResolvedCommand>, error: CommandError) -> CommandError {
         let statistics = self.shared.monitoring.statistics.thread(self.thread);
         if let Some(found) = found {
             statistics.command(found.id).rejected.add(1);
@@ -86,7 +86,7 @@ impl Job {
     }
 
     /// Checks whether the script may run the command.
-    fn check(&mut self, found: Found, args: Args<'_>) -> Result<(), CommandError> {
+    fn check(&mut self, found: ResolvedCommand, args: Args<'_>) -> Result<(), CommandError> {
         let flags = found.command.flags;
         let refused = |job: &Self, text| Err(job.counted(Some(found), CommandError::new(text)));
         if !found.command.accepts(args.len()) {
@@ -123,7 +123,7 @@ impl Job {
     }
 
     /// Checks the modes of the server in which nothing is written. A script that has written continues.
-    fn check_writes(&self, found: Found) -> Result<(), CommandError> {
+    fn check_writes(&self, found: ResolvedCommand) -> Result<(), CommandError> {
         let modes = self.shared.modes.flags.load();
         let refusing = GlobalFlags::NO_REPLICAS | GlobalFlags::APPEND_FAILED | GlobalFlags::UNSAVED;
         if modes & refusing == 0 || self.has_written {
@@ -146,7 +146,7 @@ impl Job {
     /// Adopts the current permissions of the user, which may have changed while the script was paused. A script that has
     /// written is completed with the permissions that it has, as its effects can't be undone.
     #[cold]
-    fn follow_users(&mut self, found: Found) -> Result<(), CommandError> {
+    fn follow_users(&mut self, found: ResolvedCommand) -> Result<(), CommandError> {
         let users = self.shared.access.users();
         let Some(current) = users.current(&self.session.user) else {
             return Err(self.counted(Some(found), CommandError::NO_AUTH));
@@ -156,7 +156,7 @@ impl Job {
         Ok(())
     }
 
-    fn check_permissions(&mut self, found: Found, args: Args<'_>) -> Result<(), CommandError> {
+    fn check_permissions(&mut self, found: ResolvedCommand, args: Args<'_>) -> Result<(), CommandError> {
         let user = Arc::clone(&self.session.user);
         let Err(denial) = user.check(found.id, args, self.session.db, self.data.db_count()) else {
             return Ok(());
@@ -178,7 +178,7 @@ impl Job {
     }
 
     /// Plans the keys of the command.
-    fn plan(&mut self, found: Found, args: Args<'_>) -> Result<(), CommandError> {
+    fn plan(&mut self, found: ResolvedCommand, args: Args<'_>) -> Result<(), CommandError> {
         self.planned.clear();
         if found.command.keys.is_empty() {
             return Ok(());
@@ -195,7 +195,7 @@ impl Job {
     }
 
     /// Checks that the latches that the command needs are held.
-    fn hold(&mut self, found: Found, args: Args<'_>) -> Result<(), Refusal> {
+    fn hold(&mut self, found: ResolvedCommand, args: Args<'_>) -> Result<(), Refusal> {
         if self.data.holds_everything() && !self.reads_only {
             return Ok(());
         }
@@ -296,7 +296,7 @@ impl Job {
         }
     }
 
-    fn run(&mut self, found: Found, args: Args<'_>, out: &mut Vec<u8>) {
+    fn run(&mut self, found: ResolvedCommand, args: Args<'_>, out: &mut Vec<u8>) {
         let began = Ticks::now();
         let (db, dirty_before) = (self.session.db, self.effects.dirty);
         self.effects.has_emptied = false;

@@ -16,7 +16,7 @@ use commands::host::{Host, ScriptName, ScriptRequest};
 use commands::identity::{REDIS_VERSION, VALKEY_VERSION};
 use commands::index::PlanKind;
 use commands::session::{Session, SessionFlags};
-use commands::table::Found;
+use commands::table::ResolvedCommand;
 use keyspace::Latched;
 use script::{DigestMap, LoadedLibrary, Outcome, ScriptFlags, Settings, Version};
 use sync::Mode;
@@ -99,7 +99,7 @@ impl WorkerScripts {
     /// The latches for a request that runs a script.
     pub fn plan(
         &self,
-        found: Found,
+        found: ResolvedCommand,
         args: Args<'_>,
         session: &Session,
         latches: ScriptLatches,
@@ -130,7 +130,7 @@ impl WorkerScripts {
     }
 
     /// Whether a request that runs a script accesses its keys only, as far as is known.
-    pub fn keeps_to_keys(&self, found: Found, args: Args<'_>) -> bool {
+    pub fn keeps_to_keys(&self, found: ResolvedCommand, args: Args<'_>) -> bool {
         match self.resolve(name_of(found, args)) {
             Ok(Code::Script(script)) => {
                 script.analysis.keeps_to_keys && !script.needs_everything.load(Ordering::Relaxed)
@@ -141,7 +141,7 @@ impl WorkerScripts {
     }
 
     /// The flags of a request that runs a script: those of its command, until the script declares whether it writes.
-    pub fn flags_of(&self, found: Found, args: Args<'_>) -> Flags {
+    pub fn flags_of(&self, found: ResolvedCommand, args: Args<'_>) -> Flags {
         let flags = found.command.flags;
         match self.resolve(name_of(found, args)).map(|code| code.flags()) {
             Ok(declared) if !declared.contains(ScriptFlags::WITHOUT_SHEBANG) => {
@@ -333,7 +333,7 @@ impl WorkerScripts {
     /// Shows the request to monitors, before its commands.
     fn feed_monitors(&self, ctx: &Ctx<'_>) {
         if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) {
-            let found = Found { command: ctx.command, id: ctx.id, plan_kind: PlanKind::Other };
+            let found = ResolvedCommand { command: ctx.command, id: ctx.id, plan_kind: PlanKind::Other };
             let now = os::clock::unix_micros();
             let line: Arc<[u8]> = crate::monitoring::monitor::line(ctx.session, found, ctx.args, now).into();
             self.shared.hub.post_to_monitors(self.thread, &line);
@@ -502,7 +502,7 @@ fn refill(buffer: &mut Rc<ArgsBuf>, args: Args<'_>) {
 }
 
 /// What a request runs.
-fn name_of<'a>(found: Found, args: Args<'a>) -> ScriptName<'a> {
+fn name_of<'a>(found: ResolvedCommand, args: Args<'a>) -> ScriptName<'a> {
     match found.command.name {
         "eval" | "eval_ro" => ScriptName::Body(args.at(1)),
         "evalsha" | "evalsha_ro" => ScriptName::Sha(args.at(1)),

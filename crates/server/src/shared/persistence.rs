@@ -1,4 +1,4 @@
-//! Persistence as all threads see it: how far the write log is durable, the orders for the thread that writes the
+//! Persistence as all threads see it: how far the write log is durable, the messages to the thread that writes the
 //! append-only file, and the state that `INFO` shows.
 
 mod sync_watch;
@@ -34,7 +34,7 @@ pub struct Persistence {
 pub struct AppendOnly {
     /// Wakes the thread that writes it.
     signal: Arc<Signal>,
-    orders: Mutex<VecDeque<Order>>,
+    messages: Mutex<VecDeque<WriterMessage>>,
     /// The number of the snapshot whose cut is expected.
     expected: Mutex<Option<u64>>,
     /// The LSN of the cut of the rewrite under way; `u64::MAX`: the log is not written up to a cut.
@@ -47,8 +47,8 @@ pub struct AppendOnly {
     pub figures: Figures,
 }
 
-/// An order for the thread that writes the append-only file.
-pub enum Order {
+/// A message for the thread that writes the append-only file.
+pub enum WriterMessage {
     /// Rewrite the file; whether its base is to be a snapshot in RDB.
     Rewrite {
         /// See the directive `aof-use-rdb-preamble`.
@@ -67,7 +67,7 @@ pub enum Order {
 pub struct Figures {
     /// Whether a thread writes it.
     pub is_on: AtomicBool,
-    /// Whether that thread is ending, so that it follows no further order.
+    /// Whether that thread is ending, so that it takes no further message.
     pub is_ending: AtomicBool,
     /// Bytes of all of its files.
     pub size: AtomicU64,
@@ -89,8 +89,8 @@ pub struct Figures {
     pub is_rewriting: AtomicBool,
     /// Whether the file has no base yet, so that nothing of it would be loaded, or only the files before it.
     pub is_beginning: AtomicBool,
-    /// How many rewrites were ordered, and how many of these orders the thread has followed.
-    rewrites_ordered: AtomicU64,
+    /// How many rewrites were requested, and how many of these requests the thread has followed.
+    rewrites_requested: AtomicU64,
     rewrites_taken: AtomicU64,
     /// Unix time at which the rewrite under way began, in seconds.
     pub rewrite_began: AtomicI64,
@@ -113,27 +113,27 @@ impl Figures {
         }
     }
 
-    /// Counts an order for a rewrite before it is sent: from now on `INFO` shows it.
-    pub fn note_rewrite_ordered(&self) {
-        self.rewrites_ordered.fetch_add(1, Ordering::Relaxed);
+    /// Counts a request for a rewrite before it is sent: from now on `INFO` shows it.
+    pub fn note_rewrite_requested(&self) {
+        self.rewrites_requested.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts orders whose effect the other figures show.
+    /// Counts requests whose effect the other figures show.
     pub fn note_rewrites_taken(&self, count: u64) {
-        let ordered = self.rewrites_ordered.load(Ordering::Relaxed);
+        let requested = self.rewrites_requested.load(Ordering::Relaxed);
         let taken = self.rewrites_taken.load(Ordering::Relaxed);
-        self.rewrites_taken.store((taken + count).min(ordered), Ordering::Relaxed);
+        self.rewrites_taken.store((taken + count).min(requested), Ordering::Relaxed);
     }
 
-    /// Counts all orders as followed: there is no thread any more.
-    pub fn forget_rewrites_ordered(&self) {
-        self.rewrites_taken.store(self.rewrites_ordered.load(Ordering::Relaxed), Ordering::Relaxed);
+    /// Counts all requests as followed: there is no thread any more.
+    pub fn forget_rewrites_requested(&self) {
+        self.rewrites_taken.store(self.rewrites_requested.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Whether there is an order for a rewrite that the other figures do not show yet.
+    /// Whether there is a request for a rewrite that the other figures do not show yet.
     #[must_use]
-    pub fn is_rewrite_ordered(&self) -> bool {
-        self.rewrites_taken.load(Ordering::Relaxed) < self.rewrites_ordered.load(Ordering::Relaxed)
+    pub fn is_rewrite_requested(&self) -> bool {
+        self.rewrites_taken.load(Ordering::Relaxed) < self.rewrites_requested.load(Ordering::Relaxed)
     }
 }
 
@@ -188,7 +188,7 @@ impl Persistence {
         let log = WriteLog::new(Lsn(0), capacity, 2 * THREAD_COUNT_MAX, wake);
         let append_only = AppendOnly {
             signal,
-            orders: Mutex::default(),
+            messages: Mutex::default(),
             expected: Mutex::default(),
             cut: AtomicU64::new(u64::MAX),
             failure: Mutex::default(),
@@ -200,19 +200,19 @@ impl Persistence {
 }
 
 impl AppendOnly {
-    /// Gives an order to the thread that writes the file.
-    pub fn order(&self, order: Order) {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner).push_back(order);
+    /// Sends a message to the thread that writes the file.
+    pub fn send(&self, message: WriterMessage) {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
         self.signal.set();
     }
 
-    /// The oldest order that is not taken yet.
+    /// The oldest message that is not taken yet.
     #[must_use]
-    pub fn take_order(&self) -> Option<Order> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    pub fn take_message(&self) -> Option<WriterMessage> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// Waits for something to write or an order, for this long at most.
+    /// Waits for something to write or a message, for this long at most.
     pub fn wait(&self, reader: Option<&mut LogReader>, timeout: Duration) {
         let Some(reader) = reader else { return self.signal.wait(timeout) };
         if reader.prepare_sleep() {
@@ -221,8 +221,8 @@ impl AppendOnly {
         }
     }
 
-    /// Waits for an order, for this long at most. What is logged meanwhile wakes nothing.
-    pub fn wait_for_order(&self, timeout: Duration) {
+    /// Waits for a message, for this long at most. What is logged meanwhile wakes nothing.
+    pub fn wait_for_message(&self, timeout: Duration) {
         self.signal.wait(timeout);
     }
 
@@ -263,9 +263,9 @@ impl AppendOnly {
         self.cut.store(u64::MAX, Ordering::Release);
     }
 
-    /// Removes the orders for a thread that has ended.
+    /// Removes the messages for a thread that has ended.
     pub fn clear_orders(&self) {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Stores the handle of the thread that writes the file.

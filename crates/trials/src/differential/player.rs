@@ -54,15 +54,19 @@ pub struct Played {
     pub waiting: Waiting,
 }
 
-/// Plays a sequence on a server after flushing it. With a guide, expects the reference's connections to be
+/// Plays a sequence on a server after flushing it. With expected waits, expects the reference's connections to be
 /// blocked.
-pub fn play(server: &mut Server, sequence: &Sequence, guide: Option<&Waiting>) -> io::Result<Played> {
+pub fn play(
+    server: &mut Server,
+    sequence: &Sequence,
+    expected_waits: Option<&Waiting>,
+) -> io::Result<Played> {
     let mut connection = server.connect()?;
     connection.call(&["FLUSHALL"])?;
     connection.call(&["FUNCTION", "FLUSH"])?;
     connection.call(&["SCRIPT", "FLUSH"])?;
     if let Some(ensemble) = sequence.ensemble {
-        let (answers, waiting) = stage::play(server, ensemble, sequence, guide)?;
+        let (answers, waiting) = stage::play(server, ensemble, sequence, expected_waits)?;
         let state = read_state(&mut server.connect()?)?;
         return Ok(Played { answers, state, waiting });
     }

@@ -27,10 +27,10 @@ pub fn first_difference(
         let (Answer::Received(reference), Answer::Received(ours)) = (reference, ours) else {
             return Some(at - 1);
         };
-        let actor = batch[0].connection;
-        let is_listening = ensemble.listeners.contains(&actor);
+        let sender = batch[0].connection;
+        let is_listening = ensemble.listeners.contains(&sender);
         for connection in 0..reference.len() {
-            let is_same = if connection == actor && !is_listening {
+            let is_same = if connection == sender && !is_listening {
                 agree_answers(
                     batch,
                     &reference[connection],

@@ -27,7 +27,7 @@ pub type Waiting = Vec<Vec<bool>>;
 struct Stage<'a> {
     ensemble: &'static Ensemble,
     /// Blocked connections of the reference; `None` while the reference plays.
-    guide: Option<&'a Waiting>,
+    expected_waits: Option<&'a Waiting>,
     admin: Connection,
     participants: Vec<Participant>,
     waiting: Waiting,
@@ -47,9 +47,9 @@ pub fn play(
     server: &mut Server,
     ensemble: &'static Ensemble,
     sequence: &Sequence,
-    guide: Option<&Waiting>,
+    expected_waits: Option<&Waiting>,
 ) -> io::Result<(Vec<Answer>, Waiting)> {
-    let mut stage = Stage::open(server, ensemble, sequence, guide)?;
+    let mut stage = Stage::open(server, ensemble, sequence, expected_waits)?;
     let mut answers = Vec::with_capacity(sequence.steps.len());
     for batch in sequence.batches() {
         answers.extend(batch.iter().skip(1).map(|_| Answer::Silence));
@@ -73,7 +73,7 @@ impl<'a> Stage<'a> {
         server: &Server,
         ensemble: &'static Ensemble,
         sequence: &Sequence,
-        guide: Option<&'a Waiting>,
+        expected_waits: Option<&'a Waiting>,
     ) -> io::Result<Stage<'a>> {
         let mut admin = server.connect()?;
         admin.call(&["CONFIG", "SET", "notify-keyspace-events", ensemble.events])?;
@@ -99,20 +99,20 @@ impl<'a> Stage<'a> {
         for (participant, line) in ensemble.prelude {
             participants[*participant].connection.call(&line.split(' ').collect::<Vec<_>>())?;
         }
-        Ok(Stage { ensemble, guide, admin, participants, waiting: Vec::new(), marks_sent: 0 })
+        Ok(Stage { ensemble, expected_waits, admin, participants, waiting: Vec::new(), marks_sent: 0 })
     }
 
     fn play_batch(&mut self, batch: &[Step]) -> io::Result<()> {
-        let actor = batch[0].connection;
-        if !self.participants[actor].is_waiting {
+        let sender = batch[0].connection;
+        if !self.participants[sender].is_waiting {
             let bytes: Vec<u8> = batch.iter().flat_map(|step| self.request(step)).collect();
-            self.participants[actor].connection.send(&bytes)?;
-            self.await_answers(actor, batch)?;
+            self.participants[sender].connection.send(&bytes)?;
+            self.await_answers(sender, batch)?;
         }
         self.note_waiting()?;
         // The sender of the batch is read first: messages to the others were sent before its replies.
-        let others = (0..self.participants.len()).filter(|participant| *participant != actor);
-        for participant in [actor].into_iter().chain(others) {
+        let others = (0..self.participants.len()).filter(|participant| *participant != sender);
+        for participant in [sender].into_iter().chain(others) {
             if !self.participants[participant].is_waiting && !self.participants[participant].is_in_transaction
             {
                 self.read_to_mark(participant)?;
@@ -143,17 +143,17 @@ impl<'a> Stage<'a> {
         encode(&words)
     }
 
-    fn await_answers(&mut self, actor: usize, batch: &[Step]) -> io::Result<()> {
-        if self.ensemble.listeners.contains(&actor) {
+    fn await_answers(&mut self, sender: usize, batch: &[Step]) -> io::Result<()> {
+        if self.ensemble.listeners.contains(&sender) {
             return Ok(());
         }
         for step in batch {
-            let may_wait = step.may_wait() && !self.participants[actor].is_in_transaction;
-            if may_wait && self.begins_to_wait(actor)? {
-                self.participants[actor].is_waiting = true;
+            let may_wait = step.may_wait() && !self.participants[sender].is_in_transaction;
+            if may_wait && self.begins_to_wait(sender)? {
+                self.participants[sender].is_waiting = true;
                 return Ok(());
             }
-            let participant = &mut self.participants[actor];
+            let participant = &mut self.participants[sender];
             let answer = participant.next_answer()?;
             let is_ok = answer.bytes == b"+OK\r\n";
             match step.arguments[0].to_ascii_uppercase().as_slice() {
@@ -169,17 +169,17 @@ impl<'a> Stage<'a> {
 
     /// Whether the connection blocks on the request it has just sent, instead of getting a reply. On return
     /// it is blocked: later commands of other connections see this state, on any thread.
-    fn begins_to_wait(&mut self, actor: usize) -> io::Result<bool> {
-        let guide = self.guide.map(|guide| guide.get(self.waiting.len()));
-        let expected = guide.map(|waiting| waiting.is_some_and(|waiting| waiting[actor]));
+    fn begins_to_wait(&mut self, sender: usize) -> io::Result<bool> {
+        let expected_waits = self.expected_waits.map(|expected_waits| expected_waits.get(self.waiting.len()));
+        let expected = expected_waits.map(|waiting| waiting.is_some_and(|waiting| waiting[sender]));
         if expected == Some(false) {
             return Ok(false);
         }
         for _ in 0..LOOK_COUNT_MAX {
-            if self.participants[actor].connection.has_answer(LOOK_TIME)? {
+            if self.participants[sender].connection.has_answer(LOOK_TIME)? {
                 return Ok(expected.unwrap_or(false));
             }
-            if self.waits_by_list(actor)? {
+            if self.waits_by_list(sender)? {
                 return Ok(true);
             }
         }
@@ -191,8 +191,10 @@ impl<'a> Stage<'a> {
         let mut now = Vec::with_capacity(self.participants.len());
         for participant in 0..self.participants.len() {
             let waits = self.participants[participant].is_waiting
-                && match self.guide {
-                    Some(guide) => guide.get(self.waiting.len()).is_some_and(|waiting| waiting[participant]),
+                && match self.expected_waits {
+                    Some(expected_waits) => {
+                        expected_waits.get(self.waiting.len()).is_some_and(|waiting| waiting[participant])
+                    }
                     None => self.waits_by_list(participant)?,
                 };
             self.participants[participant].is_waiting = waits;

@@ -7,7 +7,7 @@ use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use crate::command::{Categories, Command, KeyFlags};
-use crate::found::CommandId;
+use crate::resolved_command::CommandId;
 use crate::word::Word;
 
 /// The databases that a command accesses.

@@ -12,8 +12,8 @@ use super::denial::{Denial, MissingPermission};
 use super::selector::{ChannelRights, DatabaseRights, Selector};
 use super::user::User;
 use crate::command::{Begin, Find, Flags, KeyFlags, KeySpec, find_spec_keys};
-use crate::found::CommandId;
 use crate::key_flags::flags_of;
+use crate::resolved_command::CommandId;
 
 /// A request to be checked, as its session would run it.
 #[derive(Clone, Copy)]

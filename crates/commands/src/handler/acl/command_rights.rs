@@ -6,7 +6,7 @@ use super::catalogue::{COMMAND_COUNT_MAX, Catalogue};
 use super::rule_error::RuleError;
 use crate::command::Categories;
 use crate::error::up_to_nul;
-use crate::found::CommandId;
+use crate::resolved_command::CommandId;
 use crate::word::Word;
 
 /// The commands of a selector.

@@ -8,7 +8,7 @@ use super::catalogue::Catalogue;
 use super::password::PasswordHash;
 use super::rule_error::RuleError;
 use super::selector::Selector;
-use crate::found::CommandId;
+use crate::resolved_command::CommandId;
 use crate::word::Word;
 
 /// The settings on which the meaning of rules depends.

@@ -19,7 +19,7 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
     let ok_or_err = |has_failed| if has_failed { "err" } else { "ok" };
     let is_on = shared.config.load().appendonly;
     // A rewrite that waits for no other snapshot, or for one that was cancelled, begins soon.
-    let is_wanted = aof.is_rewrite_ordered() || aof.is_rewrite_scheduled.load(Ordering::Relaxed);
+    let is_wanted = aof.is_rewrite_requested() || aof.is_rewrite_scheduled.load(Ordering::Relaxed);
     let begins_soon = is_wanted && !shared.snapshots.is_going_on();
     let is_rewriting = aof.is_rewriting.load(Ordering::Relaxed) || begins_soon;
     let is_scheduled = is_wanted && !is_rewriting;

@@ -63,7 +63,7 @@ where
                 return;
             }
             let Some(quiet) = self.grouping.quiet(size, Ticks::now().ns_since(began)) else { return };
-            self.shared.persistence.append_only.wait_for_order(quiet);
+            self.shared.persistence.append_only.wait_for_message(quiet);
             size_before = size;
         }
     }

@@ -6,7 +6,7 @@
 //!
 //! | state | to | by |
 //! |---|---|---|
-//! | idle | wanted | growth, an order, or a file that begins with a snapshot |
+//! | idle | wanted | growth, a request, or a file that begins with a snapshot |
 //! | wanted | under way | [`Writer::begin_snapshot`], once no other snapshot is being taken |
 //! | under way | under way, cut passed | the log is written up to the cut |
 //! | under way, cut passed | idle | the base is complete: [`Writer::finish`] |
@@ -23,7 +23,7 @@ use sync::Mutex;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{Failed, RETRY_INTERVAL_MS, Writer, requests};
-use crate::shared::persistence::{Order, sync_event};
+use crate::shared::persistence::{WriterMessage, sync_event};
 use crate::snapshot::{Request, SaveError, Saved, Target};
 
 /// The time after a failed rewrite before growth causes another one, in milliseconds.
@@ -35,7 +35,7 @@ static SNAPSHOT_COUNT: AtomicU64 = AtomicU64::new(0);
 /// The state of rewriting.
 pub(super) struct Rewriting {
     is_wanted: bool,
-    /// The form of the base, if the order for it says so.
+    /// The form of the base, if the request for it says so.
     wanted_format: Option<BaseFormat>,
     /// Whether the file begins with the snapshot, and has no history before it.
     is_beginning: bool,
@@ -96,30 +96,32 @@ impl<D: Disk + Send + 'static> Writer<D>
 where
     D::File: Send,
 {
-    /// Carries out an order that concerns rewriting.
-    pub(super) fn follow(&mut self, order: Order) {
+    /// Handles a message that concerns rewriting.
+    pub(super) fn handle(&mut self, message: WriterMessage) {
         let is_current = |number| self.rewriting.under_way.as_ref().is_some_and(|it| it.number == number);
-        match order {
-            Order::Rewrite { is_rdb } => {
+        match message {
+            WriterMessage::Rewrite { is_rdb } => {
                 if self.rewriting.under_way.is_none() {
                     self.rewriting.is_wanted = true;
                     self.rewriting.wanted_format = Some(format_of(is_rdb));
                 }
                 self.rewriting.order_count += 1;
             }
-            Order::Attached(number, reader) if is_current(number) => {
+            WriterMessage::Attached(number, reader) if is_current(number) => {
                 self.reader = Some(reader);
                 self.is_between_records = true;
                 self.note_durable();
             }
-            Order::BaseWritten(number, Ok(())) if is_current(number) => {
+            WriterMessage::BaseWritten(number, Ok(())) if is_current(number) => {
                 if let Some(under_way) = &mut self.rewriting.under_way {
                     under_way.has_base = true;
                 }
             }
-            Order::BaseWritten(number, Err(reason)) if is_current(number) => self.fail_rewrite(&reason),
-            // An order of a rewrite that has failed or was abandoned.
-            Order::Attached(..) | Order::BaseWritten(..) | Order::Stop => {}
+            WriterMessage::BaseWritten(number, Err(reason)) if is_current(number) => {
+                self.fail_rewrite(&reason)
+            }
+            // A message of a rewrite that has failed or was abandoned.
+            WriterMessage::Attached(..) | WriterMessage::BaseWritten(..) | WriterMessage::Stop => {}
         }
     }
 
@@ -172,7 +174,7 @@ where
                 append_only.set_cut(log.end());
             } else if let Some(reader) = log.attach(super::super::append_only::READER) {
                 log.forget_database();
-                append_only.order(Order::Attached(number, reader));
+                append_only.send(WriterMessage::Attached(number, reader));
             }
         };
         let at_cut = move || append_only.at_cut(number, begin_reading);
@@ -217,7 +219,8 @@ where
         let append_only = &self.shared.persistence.append_only;
         let (snapshot, target) = (self.files.base_path(), self.files.requests_path());
         let annotated_at = self.config.aof_timestamp_enabled.then(|| clock::unix_millis() / 1000);
-        let written = move |result: Result<(), String>| append_only.order(Order::BaseWritten(number, result));
+        let written =
+            move |result: Result<(), String>| append_only.send(WriterMessage::BaseWritten(number, result));
         Box::new(move |result| {
             progress.has_snapshot.store(true, Ordering::Release);
             let result = result.map(|_| ()).map_err(|error| error.to_string());

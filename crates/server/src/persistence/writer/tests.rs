@@ -78,7 +78,7 @@ impl Rig {
     }
 
     fn stop(self) {
-        self.shared.persistence.append_only.order(Order::Stop);
+        self.shared.persistence.append_only.send(WriterMessage::Stop);
         self.thread.join().unwrap();
     }
 }

@@ -6,7 +6,7 @@ use crate::case::Case;
 use crate::control::{Answer, Target};
 use crate::error::BenchError;
 use crate::load::{self, Live};
-use crate::outcome::{CaseOutcome, Contender, ServerInfo};
+use crate::outcome::{CaseOutcome, ServerInfo, ServerOutcome};
 use crate::progress::RunProgress;
 use crate::sample::{Measure, Sample};
 use crate::server::running::{RunningServer, StartOptions};
@@ -16,7 +16,7 @@ use crate::workload::digest;
 
 /// Running servers, each with the fills that it contains.
 #[derive(Debug, Default)]
-pub struct Fleet {
+pub struct RunningServers {
     members: Vec<Member>,
     failures: Vec<String>,
 }
@@ -46,7 +46,7 @@ pub struct RoundSettings {
     pub shows_progress: bool,
 }
 
-impl Fleet {
+impl RunningServers {
     /// Starts one more server.
     pub fn add(&mut self, spec: &ServerSpec, options: &StartOptions) -> Result<(), BenchError> {
         if self.members.iter().any(|member| member.name() == spec.name) {
@@ -74,7 +74,7 @@ impl Fleet {
         self.members.is_empty()
     }
 
-    /// Returns the failures, once [`Fleet::compare`] has ended.
+    /// Returns the failures, once [`RunningServers::compare`] has ended.
     #[must_use]
     pub fn into_failures(self) -> Vec<String> {
         self.failures
@@ -127,14 +127,14 @@ impl Fleet {
         if rounds.against_the_better {
             baseline_samples = the_better(baseline_samples).into_iter().collect();
         }
-        let contenders =
-            names.zip(samples).map(|(name, samples)| Contender::new(name, samples, &baseline_samples));
+        let server_outcomes =
+            names.zip(samples).map(|(name, samples)| ServerOutcome::new(name, samples, &baseline_samples));
         CaseOutcome {
             name: case.name.clone(),
             settings: case.reported(),
             is_filled: rounds.fills && case.workload.fill.is_some(),
             baselines: baseline_samples.iter().map(|(name, _)| name.clone()).collect(),
-            contenders: contenders.collect(),
+            server_outcomes: server_outcomes.collect(),
         }
     }
 }

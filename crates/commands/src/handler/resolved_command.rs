@@ -8,7 +8,7 @@ pub struct CommandId(pub u16);
 
 /// A command with its number.
 #[derive(Clone, Copy)]
-pub struct Found {
+pub struct ResolvedCommand {
     /// The line of the table.
     pub command: &'static Command,
     /// The number of the command.
