@@ -30,7 +30,7 @@ pub static ALL: &[Known] = &[
         sign: "no reply arrived in time",
         focus: Focus::Race(Race::Threads),
         fault: Fault::MailToClosedHandle,
-        seed_count_max: 300,
+        seed_count_max: 100,
         crashes: false,
     },
     Known {
