@@ -131,8 +131,10 @@ fn number_at(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> mlua
         .ok_or_else(|| bad_argument(lua, index + 1, function, &format!("number expected, got {found}")))
 }
 
-fn pack(lua: &Lua, args: MultiValue) -> mlua::Result<mlua::String> {
+fn pack(lua: &Lua, mut args: MultiValue) -> mlua::Result<mlua::String> {
     let format = text_at(lua, &args, 0, "pack")?;
+    // The first missing argument counts as nil, as in Valkey.
+    args.push_back(Value::Nil);
     let format = format.as_bytes();
     let mut format = Format::new(lua, "pack", &format);
     let (mut out, mut next) = (Vec::new(), 1);

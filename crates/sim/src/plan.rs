@@ -188,7 +188,7 @@ impl Plan {
         if let Focus::Load(load) = focus {
             loads = vec![load];
         }
-        let loads_without_limit = !loads.contains(&Load::Eviction);
+        let limits_memory = loads.contains(&Load::Eviction);
         let runs_scripts = loads.iter().any(|load| matches!(load, Load::Scripts | Load::Rights));
         let client_count = 2 + random.below(3);
         let mut plan = Self {
@@ -210,7 +210,7 @@ impl Plan {
                 inspects: random.chance(30),
             }),
             // Memory at its limit is checked to a few bytes, without those of the file.
-            replays: race.is_none() && loads_without_limit && (focus == Focus::Replays || apart.chance(40)),
+            replays: race.is_none() && !limits_memory && (focus == Focus::Replays || apart.chance(40)),
             schedule: race.map(|_| Schedule::RandomWalk { points_mean: *random.pick(&[4, 20, 60]) }),
             gap_stalls: GapStalls {
                 percents: race.map_or_else(|| stalls_anywhere(&mut random), Race::gaps),

@@ -88,6 +88,8 @@ fn structures_and_bits() {
         [67305985, 5]
         > EVAL "return struct.unpack('>I2', ARGV[1])" 0 "a"
         -ERR user_script:1: bad argument #2 to 'unpack' (data string too short) script: on @user_script:1.
+        > EVAL "return struct.pack('bb', 1)" 0
+        -ERR user_script:1: bad argument #3 to 'pack' (number expected, got nil) script: on @user_script:1.
         > EVAL "return struct.pack('z', 1)" 0
         -ERR user_script:1: bad argument #1 to 'pack' (invalid format option 'z') script: on @user_script:1.
         > EVAL "return {bit.band(7, 12), bit.bor(1, 2), bit.bxor(5, 3), bit.bnot(0), bit.tohex(255, -4)}" 0

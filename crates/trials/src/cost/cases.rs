@@ -3,6 +3,7 @@
 
 mod collections;
 mod keys;
+mod permissions;
 mod scripts;
 mod sorted_sets;
 mod streams;
@@ -126,7 +127,7 @@ impl Case {
 pub fn all() -> impl Iterator<Item = &'static Case> {
     [strings::CASES, collections::LISTS, collections::SETS, collections::HASHES, sorted_sets::CASES]
         .into_iter()
-        .chain([streams::CASES, keys::CASES, scripts::CASES])
+        .chain([streams::CASES, keys::CASES, permissions::CASES, scripts::CASES])
         .flatten()
 }
 

@@ -9,7 +9,6 @@ use crate::server::Server;
 
 /// Commands without a case, with the reason.
 const NOT_AUDITED: &[(&str, &str)] = &[
-    ("acl", "its lists are as long as the configuration"),
     ("auth", "one password"),
     ("cluster", "cluster nodes are not implemented yet"),
     ("commandlog", "its list has a maximum"),

@@ -4,6 +4,8 @@
 //! of the user and the request. Cost: each key is compared with the patterns of each selector until one matches;
 //! commands with keys at fixed positions allocate nothing.
 
+use std::collections::HashSet;
+
 use base::DbIndex;
 use wire::request::Args;
 
@@ -108,15 +110,7 @@ impl User {
     #[must_use]
     pub fn has_fewer_channels_than(&self, old: &Self) -> bool {
         let has_all = |user: &Self| user.selectors().iter().any(|own| own.channels == ChannelRights::All);
-        let patterns = |user: &Self| -> Vec<Vec<u8>> {
-            let of = |selector: &Selector| match &selector.channels {
-                ChannelRights::All => Vec::new(),
-                ChannelRights::Matching(patterns) => patterns.clone(),
-            };
-            user.selectors().iter().flat_map(of).collect()
-        };
-        let own = patterns(self);
-        !has_all(self) && (has_all(old) || patterns(old).iter().any(|pattern| !own.contains(pattern)))
+        !has_all(self) && (has_all(old) || !channel_patterns(old).is_subset(&channel_patterns(self)))
     }
 
     /// Whether any selector allows a channel, or a pattern of channels.
@@ -124,6 +118,17 @@ impl User {
     pub fn allows_channel(&self, name: &[u8], is_pattern: bool) -> bool {
         self.selectors().iter().any(|selector| selector.channels.allow(name, is_pattern))
     }
+}
+
+/// Returns the channel patterns of all selectors.
+fn channel_patterns(user: &User) -> HashSet<&[u8]> {
+    let mut found = HashSet::new();
+    for selector in user.selectors() {
+        if let ChannelRights::Matching(patterns) = &selector.channels {
+            found.extend(patterns.iter().map(Vec::as_slice));
+        }
+    }
+    found
 }
 
 /// Checks the keys of one spec.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::{IndexMap, IndexSet};
+
 use super::catalogue::{COMMAND_COUNT_MAX, Catalogue};
 use super::rule_error::RuleError;
 use crate::command::Categories;
@@ -20,15 +22,10 @@ pub(super) struct CommandRights {
     /// Whether the rules begin with `+@all`: commands of later versions are then allowed, too.
     starts_with_all: bool,
     /// For a command that is not allowed, by number: the first arguments with which it is.
-    first_args: BTreeMap<u16, Vec<Vec<u8>>>,
-    rules: Vec<CommandRule>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct CommandRule {
-    allows: bool,
-    /// Lower case: a full name, a category with its `@`, or a command with a first argument.
-    name: Vec<u8>,
+    first_args: BTreeMap<u16, IndexSet<Vec<u8>>>,
+    /// Whether each rule allows, by its name in lower case: a full name, a category with its `@`, or a command with a first
+    /// argument.
+    rules: IndexMap<Vec<u8>, bool>,
 }
 
 /// Commands by number.
@@ -51,17 +48,14 @@ impl CommandSet {
 }
 
 impl CommandRights {
-    pub(super) const NONE: Self = Self {
-        allowed: CommandSet::NONE,
-        starts_with_all: false,
-        first_args: BTreeMap::new(),
-        rules: Vec::new(),
-    };
-
-    /// Allows or forbids all commands.
-    pub(super) fn reset(&mut self, allows: bool) {
-        let allowed = if allows { CommandSet::ALL } else { CommandSet::NONE };
-        *self = Self { allowed, starts_with_all: allows, ..Self::NONE };
+    /// Creates the rights to all commands, or to none.
+    pub(super) fn new(allows: bool) -> Self {
+        Self {
+            allowed: if allows { CommandSet::ALL } else { CommandSet::NONE },
+            starts_with_all: allows,
+            first_args: BTreeMap::new(),
+            rules: IndexMap::new(),
+        }
     }
 
     /// Whether every command is allowed.
@@ -107,16 +101,16 @@ impl CommandRights {
             return Err(RuleError::UnknownCommand);
         }
         let first_args = self.first_args.entry(id.0).or_default();
-        if !first_args.iter().any(|known| known.eq_ignore_ascii_case(first_arg)) {
-            first_args.push(first_arg.to_ascii_lowercase());
-        }
-        self.note_rule(true, name);
+        first_args.insert(first_arg.to_ascii_lowercase());
+        let name = name.to_ascii_lowercase();
+        self.rules.shift_remove(&name);
+        self.rules.insert(name, true);
         Ok(())
     }
 
     fn apply_category(&mut self, allows: bool, name: &[u8], commands: &Catalogue) -> Result<(), RuleError> {
         if name.eq_token("all") {
-            self.reset(allows);
+            *self = Self::new(allows);
             return Ok(());
         }
         let category = Categories::by_name(name).ok_or(RuleError::UnknownCommand)?;
@@ -137,19 +131,18 @@ impl CommandRights {
     /// Records a rule, which replaces the earlier ones for the same command, its subcommands and first arguments.
     fn note_rule(&mut self, allows: bool, name: &[u8]) {
         let name = name.to_ascii_lowercase();
-        let is_replaced = |rule: &CommandRule| {
-            rule.name.strip_prefix(&name[..]).is_some_and(|rest| rest.is_empty() || rest[0] == b'|')
-        };
-        self.rules.retain(|rule| !is_replaced(rule));
-        self.rules.push(CommandRule { allows, name });
+        let is_replaced =
+            |rule: &[u8]| rule.strip_prefix(&name[..]).is_some_and(|rest| rest.is_empty() || rest[0] == b'|');
+        self.rules.retain(|rule, _| !is_replaced(rule));
+        self.rules.insert(name, allows);
     }
 
     /// Appends the rules as text.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(if self.starts_with_all { b"+@all" } else { b"-@all" });
-        for rule in &self.rules {
-            out.extend_from_slice(if rule.allows { b" +" } else { b" -" });
-            out.extend_from_slice(&rule.name);
+        for (name, allows) in &self.rules {
+            out.extend_from_slice(if *allows { b" +" } else { b" -" });
+            out.extend_from_slice(name);
         }
     }
 }

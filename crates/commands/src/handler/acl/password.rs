@@ -1,6 +1,7 @@
 //! Passwords: stored as SHA-256 digests, as in Redis, and compared in constant time.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::hint::black_box;
 
 use sha2::{Digest, Sha256};
@@ -53,6 +54,12 @@ impl PartialEq for PasswordHash {
 }
 
 impl Eq for PasswordHash {}
+
+impl Hash for PasswordHash {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 impl fmt::Debug for PasswordHash {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use base::glob;
+use indexmap::{IndexMap, IndexSet};
 
 use super::command_rights::CommandRights;
 use super::rule_error::RuleError;
@@ -27,7 +28,7 @@ pub(super) enum Keys {
     /// All keys, for reading and writing.
     All,
     /// Keys that match a pattern.
-    Matching(Vec<KeyPattern>),
+    Matching(IndexMap<Vec<u8>, KeyPattern>),
 }
 
 /// The channels of a selector.
@@ -36,7 +37,7 @@ pub(super) enum ChannelRights {
     /// All.
     All,
     /// Channels that match a pattern.
-    Matching(Vec<Vec<u8>>),
+    Matching(IndexSet<Vec<u8>>),
 }
 
 /// The databases of a selector.
@@ -48,10 +49,9 @@ pub(super) enum DatabaseRights {
     Only(BTreeSet<u32>),
 }
 
-/// A key pattern and the accesses that it permits.
+/// What a key pattern permits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPattern {
-    pattern: Vec<u8>,
     permits: Permits,
     /// If the only special character of the pattern is a star at its end: the number of bytes before it. Comparing
     /// this prefix then decides.
@@ -72,20 +72,20 @@ impl KeyPattern {
         let is_literal = |byte: &u8| !b"*?[\\".contains(byte);
         let prefix =
             pattern.strip_suffix(b"*").filter(|before| before.iter().all(is_literal)).map(<[u8]>::len);
-        Self { pattern: pattern.to_vec(), permits, prefix }
+        Self { permits, prefix }
     }
 
     #[inline]
-    fn matches(&self, key: &[u8]) -> bool {
+    fn matches(&self, pattern: &[u8], key: &[u8]) -> bool {
         match self.prefix {
             // An empty text matches only the empty pattern. Most patterns differ in the first byte.
             Some(0) => !key.is_empty(),
-            Some(len) => key.first() == self.pattern.first() && key.starts_with(&self.pattern[..len]),
-            None => glob::matches(&self.pattern, key),
+            Some(len) => key.first() == pattern.first() && key.starts_with(&pattern[..len]),
+            None => glob::matches(pattern, key),
         }
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write(&self, pattern: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(
             match (self.permits.contains(Permits::READ), self.permits.contains(Permits::WRITE)) {
                 (true, false) => b"%R~",
@@ -93,7 +93,7 @@ impl KeyPattern {
                 _ => b"~",
             },
         );
-        out.extend_from_slice(&self.pattern);
+        out.extend_from_slice(pattern);
     }
 }
 
@@ -111,20 +111,20 @@ impl Keys {
     pub(super) fn allow(&self, key: &[u8], flags: KeyFlags) -> bool {
         let Self::Matching(patterns) = self else { return true };
         let needed = needed(flags);
-        patterns.iter().any(|pattern| pattern.permits.contains(needed) && pattern.matches(key))
+        patterns.iter().any(|(text, pattern)| pattern.permits.contains(needed) && pattern.matches(text, key))
     }
 
     /// Whether every key may be read.
     pub(super) fn allow_reading_all(&self) -> bool {
         let Self::Matching(patterns) = self else { return true };
-        patterns.iter().any(|pattern| pattern.permits.contains(Permits::READ) && pattern.pattern == b"*")
+        patterns.get(&b"*"[..]).is_some_and(|pattern| pattern.permits.contains(Permits::READ))
     }
 
     /// Appends the rules, separated by spaces.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::All => out.extend_from_slice(b"~*"),
-            Self::Matching(patterns) => join(out, patterns, |pattern, out| pattern.write(out)),
+            Self::Matching(patterns) => join(out, patterns, |(text, pattern), out| pattern.write(text, out)),
         }
     }
 
@@ -134,9 +134,9 @@ impl Keys {
         if has_space(pattern) {
             return Err(RuleError::Syntax);
         }
-        match patterns.iter_mut().find(|known| known.pattern == pattern) {
+        match patterns.get_mut(pattern) {
             Some(known) => known.permits |= permits,
-            None => patterns.push(KeyPattern::new(pattern, permits)),
+            None => drop(patterns.insert(pattern.to_vec(), KeyPattern::new(pattern, permits))),
         }
         Ok(())
     }
@@ -170,8 +170,8 @@ impl ChannelRights {
         if has_space(pattern) {
             return Err(RuleError::Syntax);
         }
-        if !patterns.iter().any(|known| known == pattern) {
-            patterns.push(pattern.to_vec());
+        if !patterns.contains(pattern) {
+            patterns.insert(pattern.to_vec());
         }
         Ok(())
     }
@@ -231,11 +231,11 @@ impl Selector {
     pub(super) fn new(grammar: Grammar) -> Self {
         let channels = match grammar.all_channels_by_default {
             true => ChannelRights::All,
-            false => ChannelRights::Matching(Vec::new()),
+            false => ChannelRights::Matching(IndexSet::new()),
         };
         Self {
-            commands: CommandRights::NONE,
-            keys: Keys::Matching(Vec::new()),
+            commands: CommandRights::new(false),
+            keys: Keys::Matching(IndexMap::new()),
             channels,
             databases: DatabaseRights::All,
         }
@@ -254,13 +254,13 @@ impl Selector {
         let is = |word: &str| rule.eq_token(word);
         match rule {
             _ if is("allkeys") || is("~*") => self.keys = Keys::All,
-            _ if is("resetkeys") => self.keys = Keys::Matching(Vec::new()),
+            _ if is("resetkeys") => self.keys = Keys::Matching(IndexMap::new()),
             _ if is("allchannels") || is("&*") => self.channels = ChannelRights::All,
-            _ if is("resetchannels") => self.channels = ChannelRights::Matching(Vec::new()),
+            _ if is("resetchannels") => self.channels = ChannelRights::Matching(IndexSet::new()),
             _ if is("alldbs") => self.databases = DatabaseRights::All,
             _ if is("resetdbs") => self.databases = DatabaseRights::Only(BTreeSet::new()),
-            _ if is("allcommands") => self.commands.reset(true),
-            _ if is("nocommands") => self.commands.reset(false),
+            _ if is("allcommands") => self.commands = CommandRights::new(true),
+            _ if is("nocommands") => self.commands = CommandRights::new(false),
             _ if rule.len() >= 3 && rule[..3].eq_ignore_ascii_case(b"db=") => {
                 self.databases = DatabaseRights::parse(&rule[3..])?;
             }
@@ -361,8 +361,8 @@ fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-fn join<T>(out: &mut Vec<u8>, items: &[T], write: impl Fn(&T, &mut Vec<u8>)) {
-    for (index, item) in items.iter().enumerate() {
+fn join<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, write: impl Fn(T, &mut Vec<u8>)) {
+    for (index, item) in items.into_iter().enumerate() {
         if index > 0 {
             out.push(b' ');
         }

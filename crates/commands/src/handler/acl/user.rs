@@ -3,6 +3,7 @@
 use std::fmt;
 
 use config::{AclPubsubDefault, Config, split_arguments};
+use indexmap::IndexSet;
 
 use super::catalogue::Catalogue;
 use super::password::PasswordHash;
@@ -37,7 +38,8 @@ pub struct User {
     pub(super) incarnation: u64,
     is_on: bool,
     has_no_password: bool,
-    passwords: Vec<PasswordHash>,
+    /// In the order in which they were added.
+    passwords: IndexSet<PasswordHash>,
     /// The first one is the root selector, which every user has.
     selectors: Vec<Selector>,
     /// Whether a selector allows everything. Derived from the selectors.
@@ -53,7 +55,7 @@ impl User {
             incarnation,
             is_on: false,
             has_no_password: false,
-            passwords: Vec::new(),
+            passwords: IndexSet::new(),
             selectors: vec![Selector::new(grammar)],
             is_unrestricted: false,
             commands: grammar.commands,
@@ -67,6 +69,7 @@ impl User {
         for rule in ["on", "nopass", "~*", "+@all"] {
             user.apply(rule.as_bytes(), grammar).expect("these rules are valid");
         }
+        user.finish();
         user
     }
 
@@ -103,7 +106,7 @@ impl User {
 
     /// Returns the password hashes.
     #[must_use]
-    pub fn passwords(&self) -> &[PasswordHash] {
+    pub fn passwords(&self) -> &IndexSet<PasswordHash> {
         &self.passwords
     }
 
@@ -128,7 +131,7 @@ impl User {
         self.is_on && (self.has_no_password || is_known)
     }
 
-    /// Applies a rule.
+    /// Applies a rule. After the last one, [`Self::finish`] is called.
     ///
     /// # Errors
     /// If the rule is invalid. The user may then be partly changed and must be discarded.
@@ -157,21 +160,24 @@ impl User {
             _ if is("reset") => *self = Self::new(&self.name, self.incarnation, grammar),
             _ => self.selectors[0].apply(rule, grammar)?,
         }
-        self.is_unrestricted = self.selectors.iter().any(Selector::allows_everything);
         Ok(())
     }
 
+    /// Derives what follows from the rules, after the last one is applied.
+    pub(super) fn finish(&mut self) {
+        self.is_unrestricted = self.selectors.iter().any(Selector::allows_everything);
+    }
+
     fn add_password(&mut self, password: PasswordHash) {
-        if !self.passwords.contains(&password) {
-            self.passwords.push(password);
-        }
+        self.passwords.insert(password);
         self.has_no_password = false;
     }
 
     fn remove_password(&mut self, password: PasswordHash) -> Result<(), RuleError> {
-        let place = self.passwords.iter().position(|known| *known == password);
-        self.passwords.remove(place.ok_or(RuleError::NoSuchPassword)?);
-        Ok(())
+        match self.passwords.shift_remove(&password) {
+            true => Ok(()),
+            false => Err(RuleError::NoSuchPassword),
+        }
     }
 
     /// Returns the rules that turn a new user into this one, separated by spaces.

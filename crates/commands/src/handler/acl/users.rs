@@ -3,8 +3,9 @@
 //! A change returns new users and leaves the old ones unmodified: sessions refer to these until their next check.
 //! Invariant: there always is a user `default`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use rpds::RedBlackTreeMapSync;
 
 use super::catalogue::Catalogue;
 use super::password::PasswordHash;
@@ -19,7 +20,8 @@ const DEFAULT: &[u8] = b"default";
 /// All users.
 #[derive(Clone)]
 pub struct Users {
-    by_name: BTreeMap<Vec<u8>, Arc<User>>,
+    /// Its copies share what is equal, because each change copies it.
+    by_name: RedBlackTreeMapSync<Vec<u8>, Arc<User>>,
     /// Grows with each change.
     version: u64,
     next_incarnation: u64,
@@ -36,7 +38,7 @@ impl Users {
     /// Returns the users of a server without configured users: a default user that may do everything.
     #[must_use]
     pub fn new(commands: &'static Catalogue) -> Self {
-        let mut users = Self { by_name: BTreeMap::new(), version: 1, next_incarnation: 1 };
+        let mut users = Self { by_name: RedBlackTreeMapSync::new_sync(), version: 1, next_incarnation: 1 };
         users.put(User::unrestricted(DEFAULT, commands));
         users
     }
@@ -117,7 +119,7 @@ impl Users {
             return Err(CommandError::new("ERR The 'default' user cannot be removed"));
         }
         let mut users = self.changed();
-        let count = names.iter().filter(|name| users.by_name.remove(**name).is_some()).count();
+        let count = names.iter().filter(|name| users.by_name.remove_mut(**name)).count();
         Ok((users, count))
     }
 
@@ -179,7 +181,7 @@ impl Users {
     /// # Errors
     /// If any line is invalid: all errors, as one line of text.
     pub fn loaded(&self, text: &[u8], file: &str, grammar: Grammar) -> Result<Self, String> {
-        let mut users = Self { by_name: BTreeMap::new(), ..self.changed() };
+        let mut users = Self { by_name: RedBlackTreeMapSync::new_sync(), ..self.changed() };
         let mut errors = String::new();
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line = trimmed(line, b" \t\r\n");
@@ -254,8 +256,9 @@ impl Users {
         Self { version: self.version + 1, ..self.clone() }
     }
 
-    fn put(&mut self, user: User) {
-        self.by_name.insert(user.name().to_vec(), Arc::new(user));
+    fn put(&mut self, mut user: User) {
+        user.finish();
+        self.by_name.insert_mut(user.name().to_vec(), Arc::new(user));
     }
 
     fn find_or_new(&mut self, name: &[u8], grammar: Grammar) -> User {
