@@ -41,7 +41,8 @@ impl PasswordHash {
     /// Returns the hash in hexadecimal digits.
     #[must_use]
     pub fn to_hex(self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
+        self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
     }
 }
 
