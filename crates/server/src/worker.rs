@@ -149,6 +149,7 @@ impl Worker {
         let started = Ticks::now();
         self.set_time(started);
         self.statistics.turn_since_ms.set(self.clock.uptime.to_raw() as u64);
+        let commands_before = self.statistics.commands_processed.value();
         self.executor.begin_turn();
         self.read_mail();
         // Later barrier requests concern events after this turn.
@@ -192,8 +193,13 @@ impl Worker {
         for (token, request) in self.waits.barrier_requests.drain(..barrier_count) {
             self.shared.workers.post(token.thread(), Mail::BarrierAck(token, request, self.index));
         }
+        let spent_ns = Ticks::now().ns_since(started);
         self.statistics.turns.add(1);
-        self.statistics.busy_ns.add(Ticks::now().ns_since(started));
+        self.statistics.busy_ns.add(spent_ns);
+        self.statistics.turn_ns_max.raise(spent_ns);
+        self.statistics
+            .turn_commands_max
+            .raise(self.statistics.commands_processed.value().saturating_sub(commands_before));
         self.executor.latching.quiescent();
         ControlFlow::Continue(())
     }

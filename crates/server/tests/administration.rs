@@ -53,6 +53,28 @@ fn clients_are_killed_paused_and_silenced() {
     });
 }
 
+#[test]
+fn the_maxima_of_a_turn_last_until_they_are_reset() {
+    let server = Server::start(&[]);
+    let mut admin = server.client();
+    let mut maxima = |commands: &[&[&str]]| {
+        commands.iter().for_each(|command| drop(admin.text(command)));
+        let text = admin.text(&["INFO", "debug"]);
+        let field = |name: &str| {
+            let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.expect("the field").parse::<u64>().expect("a number")
+        };
+        (field("eventloop_duration_max"), field("eventloop_cmd_per_cycle_max"))
+    };
+    let transaction = [&[&["MULTI"][..]][..], &[&["PING"][..]; 40], &[&["EXEC"]]].concat();
+    let (duration, count) = maxima(&transaction);
+    assert!(count >= 40, "{count}");
+    let (later_duration, later_count) = maxima(&[&["PING"][..]; 10]);
+    assert!(later_duration >= duration && later_count >= count);
+    let (_, reset_count) = maxima(&[&["CONFIG", "RESETSTAT"], &["PING"]]);
+    assert!(reset_count < 40, "{reset_count}");
+}
+
 /// A field of the blocked connection's line of `CLIENT LIST`.
 fn field_of_blocked(admin: &mut Client, field: &str) -> String {
     let list = admin.text(&["CLIENT", "LIST", "FLAGS", "b"]);

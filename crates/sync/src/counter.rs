@@ -57,6 +57,14 @@ impl ThreadCounter {
         self.0.store(value, Ordering::Relaxed);
     }
 
+    /// Sets the counter to `value` if that is larger. For the owning thread only.
+    #[inline(always)]
+    pub fn raise(&self, value: u64) {
+        if value > self.value() {
+            self.set(value);
+        }
+    }
+
     /// Returns the value: exact for the owner, slightly stale for other threads.
     #[inline(always)]
     #[must_use]

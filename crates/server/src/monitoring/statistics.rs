@@ -37,6 +37,10 @@ pub struct WorkerStatistics {
     pub output_buffer_max: RecentMax,
     /// Turns of the event loop.
     pub turns: ThreadCounter,
+    /// The longest turn, in nanoseconds.
+    pub turn_ns_max: ThreadCounter,
+    /// The most commands of a turn.
+    pub turn_commands_max: ThreadCounter,
     /// Bytes of memory of connections, as counted here. Only the sum over all threads is meaningful; it wraps.
     pub client_memory: ThreadCounter,
     /// Time spent on periodic work, in nanoseconds.
@@ -188,6 +192,8 @@ impl WorkerStatistics {
             input_buffer_max: RecentMax::default(),
             output_buffer_max: RecentMax::default(),
             turns: ThreadCounter::new(),
+            turn_ns_max: ThreadCounter::new(),
+            turn_commands_max: ThreadCounter::new(),
             client_memory: ThreadCounter::new(),
             cron_ns: ThreadCounter::new(),
             busy_ns: ThreadCounter::new(),
@@ -284,6 +290,8 @@ impl Statistics {
                 &thread.received_bytes,
                 &thread.sent_bytes,
                 &thread.turns,
+                &thread.turn_ns_max,
+                &thread.turn_commands_max,
                 &thread.errors,
                 &thread.defrag_moved,
                 &thread.defrag_seen,
@@ -304,6 +312,12 @@ impl Statistics {
     #[must_use]
     pub fn sum(&self, of: impl Fn(&WorkerStatistics) -> &ThreadCounter) -> u64 {
         self.threads().map(|(_, thread)| of(thread).value()).fold(0, u64::wrapping_add)
+    }
+
+    /// The maximum of one counter.
+    #[must_use]
+    pub fn max(&self, of: impl Fn(&WorkerStatistics) -> &ThreadCounter) -> u64 {
+        self.threads().map(|(_, thread)| of(thread).value()).max().unwrap_or(0)
     }
 }
 

@@ -407,13 +407,12 @@ pub(super) fn keyspace(text: &mut Text, shared: &Shared) {
 
 pub(super) fn debug(text: &mut Text, shared: &Shared) {
     text.section("Debug");
-    let turns = shared.monitoring.statistics.sum(|thread| &thread.turns).max(1);
-    let commands = shared.monitoring.statistics.sum(|thread| &thread.commands_processed);
+    let statistics = &shared.monitoring.statistics;
     text.lines(&[
         ("eventloop_duration_aof_sum", &0),
-        ("eventloop_duration_cron_sum", &(shared.monitoring.statistics.sum(|thread| &thread.cron_ns) / 1000)),
-        ("eventloop_duration_max", &(shared.monitoring.metrics.rates().turn_ns / 1000)),
-        ("eventloop_cmd_per_cycle_max", &commands.div_ceil(turns)),
+        ("eventloop_duration_cron_sum", &(statistics.sum(|thread| &thread.cron_ns) / 1000)),
+        ("eventloop_duration_max", &(statistics.max(|thread| &thread.turn_ns_max) / 1000)),
+        ("eventloop_cmd_per_cycle_max", &statistics.max(|thread| &thread.turn_commands_max)),
     ]);
 }
 
