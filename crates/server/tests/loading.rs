@@ -158,6 +158,17 @@ fn clients_get_a_loading_error() {
 }
 
 #[test]
+fn clients_wait_for_a_short_load() {
+    let directory = Directory::new("short");
+    directory.write("dump.rdb", large_file(20).finish());
+    let path = directory.path("");
+    let server = Server::start_loading(&loading_from(&path, &["--key-load-delay", "1000"]));
+    let mut client =
+        wait_for(|| std::net::TcpStream::connect(("127.0.0.1", server.port)).ok().map(|_| server.client()));
+    assert_eq!(client.text(&["DBSIZE"]), "20");
+}
+
+#[test]
 fn a_load_ends_with_the_server() {
     let directory = Directory::new("ended");
     directory.write("dump.rdb", large_file(1000).finish());

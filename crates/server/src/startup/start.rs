@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use commands::acl::Users;
 use config::{CommandLine, Config, Invocation, Loaded, UsageError};
 use os::{clock, pages, process};
+use sync::mpsc::{Receiver, Sender, channel};
 
 use crate::admin::shutdown;
 use crate::connection::listeners::{ListenError, ListenSockets, Listeners};
@@ -25,6 +27,10 @@ use crate::worker;
 
 /// The pid file of a background process in Redis, if none is configured.
 const PID_FILE_DEFAULT: &str = "/var/run/redis.pid";
+
+/// How long the workers wait for the data before they serve clients, with `LOADING`.
+const SHORT_LOAD: Duration = Duration::from_millis(100);
+
 /// Runs the server by the command line. Returns when it has ended.
 pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
     let program = if arguments.is_empty() { OsString::new() } else { arguments.remove(0) };
@@ -182,11 +188,16 @@ fn run(
     let ready = listeners.ready_texts();
     // Until all data is loaded, commands reply with `LOADING`.
     shared.begin_loading(0);
-    if shared.start_workers(listeners).is_err() {
+    let (is_loaded, loaded) = channel();
+    let (is_started, started) = channel();
+    let loader = load(shared, ready, is_loaded, started)?;
+    // After a short load no client sees `LOADING`: those that connect meanwhile wait.
+    let _ = loaded.recv_timeout(SHORT_LOAD);
+    if shared.loading.has_failed() || shared.start_workers(listeners).is_err() {
         return Err(Fatal);
     }
+    let _ = is_started.send(());
     shared.set_watchdog(shared.config.load().watchdog_period);
-    let loader = load(shared, ready)?;
     waiter.wait(shared);
     // A load that is still running ends soon after the workers.
     let _ = loader.join();
@@ -198,16 +209,31 @@ fn run(
     Ok(())
 }
 
-/// Starts the thread that loads the data, after which the server is ready.
-fn load(shared: &'static Shared, ready: Vec<&'static str>) -> Result<sync::thread::JoinHandle<()>, Fatal> {
+/// Starts the thread that loads the data. The server is ready when they are loaded (`is_loaded`), and the workers are started
+/// (`started`).
+fn load(
+    shared: &'static Shared,
+    ready: Vec<&'static str>,
+    is_loaded: Sender<()>,
+    started: Receiver<()>,
+) -> Result<sync::thread::JoinHandle<()>, Fatal> {
     let body = move || {
         let _handler_stack = os::fault::prepare_thread();
         match load_and_log(shared) {
             Ok(()) => {}
             Err(_) if shared.is_stopping() => return,
-            Err(LoadFailed) => return shared.fail_loading(),
+            Err(LoadFailed) => {
+                shared.fail_loading();
+                let _ = is_loaded.send(());
+                return;
+            }
         }
         shared.end_loading();
+        // The receiver no longer waits after a longer load.
+        let _ = is_loaded.send(());
+        if started.recv().is_err() {
+            return;
+        }
         for text in ready {
             log::info!("Ready to accept connections {text}");
         }
