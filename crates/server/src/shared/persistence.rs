@@ -154,14 +154,15 @@ pub struct Signal {
 }
 
 impl Signal {
-    fn set(&self) {
+    /// Sets the flag, and ends the wait.
+    pub fn set(&self) {
         let mut is_set = self.is_set.lock().unwrap_or_else(PoisonError::into_inner);
         *is_set = true;
         self.changed.notify_one();
     }
 
     /// Waits until the flag is set, for this long at most, and clears it.
-    fn wait(&self, timeout: Duration) {
+    pub fn wait(&self, timeout: Duration) {
         let mut is_set = self.is_set.lock().unwrap_or_else(PoisonError::into_inner);
         while !*is_set {
             let waited = self.changed.wait_timeout(is_set, timeout).unwrap_or_else(PoisonError::into_inner);

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use commands::acl::Users;
 use config::{CommandLine, Config, Invocation, Loaded, UsageError};
 use os::{clock, pages, process};
-use sync::mpsc::{Receiver, Sender, channel};
+use sync::mpsc::{Receiver, channel};
 
 use crate::admin::shutdown;
 use crate::connection::listeners::{ListenError, ListenSockets, Listeners};
@@ -21,6 +22,7 @@ use crate::process::identity::{Identity, build_number};
 use crate::process::limits::own_descriptors;
 use crate::process::supervisor;
 use crate::shared::Shared;
+use crate::shared::persistence::Signal;
 use crate::startup::signals::Waiter;
 use crate::startup::{crash, users};
 use crate::worker;
@@ -188,11 +190,11 @@ fn run(
     let ready = listeners.ready_texts();
     // Until all data is loaded, commands reply with `LOADING`.
     shared.begin_loading(0);
-    let (is_loaded, loaded) = channel();
+    let loaded = Arc::new(Signal::default());
     let (is_started, started) = channel();
-    let loader = load(shared, ready, is_loaded, started)?;
+    let loader = load(shared, ready, Arc::clone(&loaded), started)?;
     // After a short load no client sees `LOADING`: those that connect meanwhile wait.
-    let _ = loaded.recv_timeout(SHORT_LOAD);
+    loaded.wait(SHORT_LOAD);
     if shared.loading.has_failed() || shared.start_workers(listeners).is_err() {
         return Err(Fatal);
     }
@@ -209,28 +211,27 @@ fn run(
     Ok(())
 }
 
-/// Starts the thread that loads the data. The server is ready when they are loaded (`is_loaded`), and the workers are started
+/// Starts the thread that loads the data. The server is ready when the data is `loaded` and the workers are
 /// (`started`).
 fn load(
     shared: &'static Shared,
     ready: Vec<&'static str>,
-    is_loaded: Sender<()>,
+    loaded: Arc<Signal>,
     started: Receiver<()>,
 ) -> Result<sync::thread::JoinHandle<()>, Fatal> {
     let body = move || {
         let _handler_stack = os::fault::prepare_thread();
         match load_and_log(shared) {
             Ok(()) => {}
-            Err(_) if shared.is_stopping() => return,
+            Err(_) if shared.is_stopping() => return loaded.set(),
             Err(LoadFailed) => {
                 shared.fail_loading();
-                let _ = is_loaded.send(());
+                loaded.set();
                 return;
             }
         }
         shared.end_loading();
-        // The receiver no longer waits after a longer load.
-        let _ = is_loaded.send(());
+        loaded.set();
         if started.recv().is_err() {
             return;
         }
