@@ -48,7 +48,7 @@ pub use values::collection::{AllocContext, Collection, CollectionLimits};
 pub use values::entry::{ACCESS_BITS, EMBSTR_SIZE_MAX, Encoding, Entry, INLINE_SIZE_MAX, ValueRef};
 pub use values::entry_mut::EntryMut;
 pub use values::hash::{Field, FieldExpiry, FieldWas, Hash};
-pub use values::list::{End, List, ListLimits, ListPart};
+pub use values::list::{End, List, ListBuilder, ListLimits, ListPart};
 pub use values::members::PrefetchStep;
 pub use values::object::{Kind, Object};
 pub use values::owned_entry::{ExpiryChange, NewValue, OwnedEntry};

@@ -24,6 +24,7 @@
 //! Cost: changes move the bytes behind them (at most 64 KiB), and adjust their offsets, except at the ends.
 
 mod block;
+mod builder;
 mod element;
 mod gap;
 mod groups;
@@ -40,6 +41,7 @@ use index::{INDEX_CAPACITY_MAX, INDEX_STEP, index_capacity_for};
 
 use crate::memory::prefetch;
 
+pub(crate) use builder::Builder;
 pub use element::Item;
 pub use groups::Iter;
 

@@ -5,7 +5,7 @@ mod random;
 
 use std::collections::VecDeque;
 
-use collections::{Collection, DecimalBuffer, End, Item, List, ListLimits};
+use collections::{Collection, DecimalBuffer, End, Item, List, ListBuilder, ListLimits};
 use random::Random;
 
 /// Nodes are smaller under Miri, and so are elements.
@@ -132,6 +132,45 @@ fn behaves_as_a_deque() {
         run(seed, step_count, seed as usize % 5);
     }
     run(99, 8 * step_count, 20);
+}
+
+/// Elements as a loader has them: integers may come as their text.
+fn check_built(elements: &[Vec<u8>]) {
+    let mut builder = ListBuilder::new();
+    let mut pushed = List::new();
+    for (index, element) in elements.iter().enumerate() {
+        builder.push(if index % 2 == 0 { Item::of_text(element) } else { Item::Bytes(element) });
+        pushed.push(End::Right, element);
+    }
+    let mut built = builder.finish();
+    let mut model: VecDeque<Vec<u8>> = elements.iter().cloned().collect();
+    assert_same(&built, &model);
+    // One form for the same elements, and as good for changes.
+    assert_eq!(built.node_count() > 1, pushed.node_count() > 1, "{}", elements.len());
+    built.rebalance(ListLimits::of_directive(-2));
+    pushed.rebalance(ListLimits::of_directive(-2));
+    assert_eq!(built.encoding_name(), pushed.encoding_name());
+    built.insert(elements.len() / 2, b"in the middle");
+    model.insert(elements.len() / 2, b"in the middle".to_vec());
+    for (end, index) in [(End::Left, 0), (End::Right, elements.len() + 2)] {
+        built.push(end, b"at an end");
+        model.insert(index, b"at an end".to_vec());
+    }
+    assert_same(&built, &model);
+}
+
+#[test]
+fn a_built_list_equals_one_that_was_filled() {
+    let mut random = Random(7);
+    for len in [0, 1, 2, 10, 100, 1000 / SCALE] {
+        check_built(&(0..len).map(|_| element(&mut random)).collect::<Vec<_>>());
+        check_built(&(0..len).map(|number| number.to_string().into_bytes()).collect::<Vec<_>>());
+    }
+    for size in [2047, 2048, 2049, 4093, 4096, 4097] {
+        let size = size / SCALE;
+        check_built(&[vec![b'x'; size]]);
+        check_built(&[b"before".to_vec(), vec![b'x'; size], b"behind".to_vec()]);
+    }
 }
 
 #[test]

@@ -30,10 +30,10 @@ mod stream;
 mod string;
 mod transaction;
 
-use handler::expiry;
 pub use handler::{
     acl, command, context, doc, error, help, host, identity, key_flags, migration, reply, reply_buffers,
     resolved_command, session, subscriptions, timeout, tracking, walk, word,
 };
+use handler::{expiry, peer_names};
 pub use serialization::value_limits;
 pub use table::index;

@@ -66,6 +66,14 @@ const RULES: &[&str] = &[
     "+@connection",
     "-@connection",
     "+@keyspace",
+    "-psync",
+    "+PSYNC",
+    "-cluster",
+    "+cluster|syncslots",
+    "+replconf|ack",
+    "-hotkeys|get",
+    "+json.get",
+    "-@search",
 ];
 
 /// A generator of numbers from a seed: xorshift.

@@ -81,6 +81,8 @@ choices! {
     MaxmemoryPolicy {
         /// Of the keys with a TTL, the least recently used.
         VolatileLru = "volatile-lru",
+        /// Of the keys with a TTL, the least recently modified.
+        VolatileLrm = "volatile-lrm",
         /// Of the keys with a TTL, the least frequently used.
         VolatileLfu = "volatile-lfu",
         /// Of the keys with a TTL, a random one.
@@ -89,6 +91,8 @@ choices! {
         VolatileTtl = "volatile-ttl",
         /// Of all keys, the least recently used.
         AllkeysLru = "allkeys-lru",
+        /// Of all keys, the least recently modified.
+        AllkeysLrm = "allkeys-lrm",
         /// Of all keys, the least frequently used.
         AllkeysLfu = "allkeys-lfu",
         /// Of all keys, a random one.
@@ -292,6 +296,14 @@ pub(crate) fn parse_word<T: Copy>(words: &'static [(&'static str, T)], arg: &[u8
 
 pub(crate) fn unknown_word<T>(words: &'static [(&'static str, T)]) -> Reason {
     format!("argument(s) must be one of the following: {}", list_words(words)).into()
+}
+
+impl MaxmemoryPolicy {
+    /// Whether the least recently modified keys are evicted.
+    #[must_use]
+    pub fn is_lrm(self) -> bool {
+        matches!(self, Self::AllkeysLrm | Self::VolatileLrm)
+    }
 }
 
 pub(crate) fn list_words<T>(words: &'static [(&'static str, T)]) -> String {

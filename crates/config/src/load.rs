@@ -54,12 +54,25 @@ impl Files for NoFiles {
     }
 }
 
+/// A text that a line of the configuration is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The configuration file.
+    File,
+    /// Standard input.
+    StandardInput,
+    /// An included file, with its path.
+    Included(String),
+    /// The options of the command line.
+    CommandLine,
+}
+
 /// A line of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The included file; `None` for the main text.
-    pub file: Option<String>,
-    /// Counted from 1. Options of the command line continue the numbering of the file.
+    /// Where the line is.
+    pub source: Source,
+    /// Counted from 1 in its source.
     pub line: usize,
     /// The line, without a sensitive value.
     pub text: String,
@@ -149,9 +162,14 @@ impl fmt::Display for LoadError {
             }
             Self::Line { place, reason, help } => {
                 headline(out)?;
-                write!(out, "Reading the configuration file, at line {}", place.line)?;
-                if let Some(file) = &place.file {
-                    write!(out, " of {file}")?;
+                let line = place.line;
+                match &place.source {
+                    Source::File => write!(out, "Reading the configuration file, at line {line}")?,
+                    Source::StandardInput => write!(out, "Reading standard input, at line {line}")?,
+                    Source::Included(file) => {
+                        write!(out, "Reading the configuration file, at line {line} of {file}")?;
+                    }
+                    Source::CommandLine => out.write_str("Reading the options of the command line")?,
                 }
                 write!(out, "\n>>> '{}'\n{reason}", place.text)?;
                 help.as_ref().map_or(Ok(()), |help| write!(out, "\n{help}"))
@@ -171,34 +189,33 @@ impl std::error::Error for LoadError {
 
 /// Loads the configuration of a command line: its file, then standard input, then its options.
 pub fn load(command_line: &CommandLine, files: &mut dyn Files) -> Result<Loaded, LoadError> {
-    let mut text = match &command_line.config_path {
-        Some(path) => files.read(path).map_err(|error| cannot_open(path, error))?,
-        None => Vec::new(),
-    };
-    if command_line.reads_stdin {
-        end_line(&mut text);
-        text.extend(files.read_stdin().map_err(|error| cannot_open("standard input", error))?);
+    let mut texts = Vec::new();
+    if let Some(path) = &command_line.config_path {
+        texts.push((Source::File, files.read(path).map_err(|error| cannot_open(path, error))?));
     }
-    end_line(&mut text);
-    text.extend_from_slice(&command_line.options);
-    load_text(&text, files)
+    if command_line.reads_stdin {
+        let text = files.read_stdin().map_err(|error| cannot_open("standard input", error))?;
+        texts.push((Source::StandardInput, text));
+    }
+    texts.push((Source::CommandLine, command_line.options.clone()));
+    load_texts(&texts, files)
 }
 
 /// Loads the configuration of a text.
 pub fn load_text(text: &[u8], files: &mut dyn Files) -> Result<Loaded, LoadError> {
+    load_texts(&[(Source::File, text.to_vec())], files)
+}
+
+fn load_texts(texts: &[(Source, Vec<u8>)], files: &mut dyn Files) -> Result<Loaded, LoadError> {
     let mut loader = Loader { loaded: Loaded::default(), files, seen: HashMap::new() };
-    loader.read_text(text, None, 0)?;
+    for (source, text) in texts {
+        loader.read_text(text, source, 0)?;
+    }
     loader.finish()
 }
 
 fn cannot_open(path: &str, error: io::Error) -> LoadError {
     LoadError::CannotOpen { path: path.to_owned(), error }
-}
-
-fn end_line(text: &mut Vec<u8>) {
-    if text.last().is_some_and(|last| *last != b'\n') {
-        text.push(b'\n');
-    }
 }
 
 /// The error of a line whose position is not known yet.
@@ -221,13 +238,13 @@ struct Loader<'f> {
 }
 
 impl Loader<'_> {
-    fn read_text(&mut self, text: &[u8], file: Option<&str>, depth: usize) -> Result<(), LoadError> {
+    fn read_text(&mut self, text: &[u8], source: &Source, depth: usize) -> Result<(), LoadError> {
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line = line.trim_ascii();
             if line.is_empty() || line[0] == b'#' {
                 continue;
             }
-            let place = Place { file: file.map(str::to_owned), line: index + 1, text: shown(line) };
+            let place = Place { source: source.clone(), line: index + 1, text: shown(line) };
             let at_place = |problem: Problem| LoadError::Line {
                 place: place.clone(),
                 reason: problem.reason,
@@ -267,7 +284,7 @@ impl Loader<'_> {
         };
         for path in paths {
             let text = self.files.read(&path).map_err(|error| cannot_open(&path, error))?;
-            self.read_text(&text, Some(&path), depth + 1)?;
+            self.read_text(&text, &Source::Included(path), depth + 1)?;
         }
         Ok(())
     }

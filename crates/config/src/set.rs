@@ -14,6 +14,8 @@ use crate::table::{Config, Id};
 
 const IMMUTABLE: &str = "can't set immutable config";
 
+const ENABLED_TOO_LATE: &str = "memory tracking cannot be enabled at runtime";
+
 /// The result of `CONFIG SET` for a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
@@ -102,6 +104,9 @@ impl Config {
             if is_new && name.directive.marks.fixed {
                 return Err(refused(IMMUTABLE.into()));
             }
+            if is_new && name.directive.marks.start_only && name.directive.value(&config) == b"yes" {
+                return Err(refused(ENABLED_TOO_LATE.into()));
+            }
             if let Some(reason) = name.directive.refusal(&config) {
                 return Err(refused(reason.into()));
             }
@@ -117,7 +122,9 @@ impl Config {
     fn settable_names(&self, pairs: &[[&[u8]; 2]], caller: SetCaller) -> Result<Vec<Name>, SetError> {
         let mut names: Vec<Name> = Vec::with_capacity(pairs.len());
         for [given, _] in pairs {
-            let given_text = || String::from_utf8_lossy(given).into_owned();
+            // Errors show a name as a C string.
+            let shown = given.split(|byte| *byte == 0).next().unwrap_or_default();
+            let given_text = || String::from_utf8_lossy(shown).into_owned();
             let Some(name) = find_name(given) else {
                 return Err(SetError::UnknownOption(given_text()));
             };

@@ -52,6 +52,7 @@ const ULONG_MAX: i128 = u64::MAX as i128;
 const HZ_MIN: u32 = 1;
 const HZ_MAX: u32 = 500;
 const REPL_BACKLOG_SIZE_MIN: u64 = 16 << 10;
+const SNAPSHOT_BUFFER_SIZE_MAX: i128 = 1 << 40;
 const WRITE_LOG_SIZE_MIN: i128 = 64 << 10;
 const WRITE_LOG_SIZE_MAX: i128 = 1 << 36;
 
@@ -165,7 +166,7 @@ directives! {
         /// Whether append-only files that a rewrite has replaced are kept.
         aof_disable_auto_gc: bool = false, ANY, [hidden];
         /// Size, in bytes, below which a damaged end of an append-only file is truncated at the load; 0: never.
-        aof_load_corrupt_tail_max_size: u64 = 0, memory(0, LONG_MAX);
+        aof_load_corrupt_tail_max_size: u64 = 0, bytes(0, LONG_MAX);
         /// Whether an append-only file that ends inside a request is loaded, and truncated to its last complete request.
         aof_load_truncated: bool = true, ANY;
         /// The CPUs of the threads that rewrite the append-only file; empty: all.
@@ -189,7 +190,7 @@ directives! {
         /// The growth since the last rewrite, in percent, at which the append-only file is rewritten; 0: never.
         auto_aof_rewrite_percentage: u32 = 100, int(0, INT_MAX);
         /// The availability zone reported to clients.
-        availability_zone: String = String::new(), text();
+        availability_zone: String = String::new(), text(), [whole];
         /// The CPUs that snapshot threads may use.
         bgsave_cpulist: String = String::new(), text_or_unset(), [immutable], alias "bgsave_cpulist";
         /// Addresses to listen on.
@@ -237,7 +238,7 @@ directives! {
         /// Maximum bytes of a field or value of a hash that is reported as a `listpack`.
         hash_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "hash-max-ziplist-value";
         /// The seed of the key hash; empty: random at each start.
-        hash_seed: String = String::new(), checked_text_or_unset(check_hash_seed), [immutable];
+        hash_seed: String = String::new(), checked_text_or_unset(check_hash_seed), [immutable whole];
         /// Whether the log omits data of clients.
         hide_user_data_from_log: bool = true, ANY;
         /// Maximum bytes of a HyperLogLog in its sparse form.
@@ -259,7 +260,7 @@ directives! {
         /// Whether latencies are recorded in a histogram for each command.
         latency_tracking: bool = true, ANY;
         /// The percentiles that `INFO latencystats` shows.
-        latency_tracking_info_percentiles: Percentiles = Percentiles(vec![50.0, 99.0, 99.9]), ANY;
+        latency_tracking_info_percentiles: Percentiles = Percentiles(vec![50.0, 99.0, 99.9]), ANY, [whole];
         /// Whether evicted values are freed in the background.
         lazyfree_lazy_eviction: bool = true, ANY;
         /// Whether expired values are freed in the background.
@@ -297,7 +298,7 @@ directives! {
         /// Maximum bytes for data and buffers; 0: no limit.
         maxmemory: u64 = 0, memory(0, ULONG_MAX);
         /// Maximum memory of the buffers of all clients together.
-        maxmemory_clients: ClientMemoryLimit = ClientMemoryLimit::Bytes(0), ANY;
+        maxmemory_clients: ClientMemoryLimit = ClientMemoryLimit::Bytes(0), ANY, [whole];
         /// How long eviction may delay commands, from 0 (minimal) to 100 (without limit).
         maxmemory_eviction_tenacity: u8 = 10, int(0, 100);
         /// The keys that are evicted when `maxmemory` is reached.
@@ -345,7 +346,7 @@ directives! {
         /// Whether long strings are compressed in files and in the payload of `DUMP`.
         rdbcompression: bool = true, ANY;
         /// The password of the default user.
-        requirepass: Secret = Secret::default(), text_or_unset(), [sensitive];
+        requirepass: Secret = Secret::default(), text_or_unset(), [sensitive whole];
         /// The save points: the data is saved after so many seconds if so many changes were made.
         save: SavePoints = SavePoints::default(), ANY;
         /// The CPUs that workers may use.
@@ -373,6 +374,8 @@ directives! {
         slowlog_log_slower_than: i64 = 10_000, microseconds(-1, LONG_MAX), alias "commandlog-execution-slower-than";
         /// Maximum number of entries in the slow log.
         slowlog_max_len: u64 = 128, int(0, LONG_MAX), alias "commandlog-slow-execution-max-len";
+        /// Bytes of changed entries that a snapshot has not written, at which changes wait; 0: a share of the memory.
+        snapshot_buffer_size: u64 = 0, memory(0, SNAPSHOT_BUFFER_SIZE_MAX);
         /// The percentage of time for which a snapshot thread may use a CPU.
         snapshot_cpu_percent: u32 = 50, int(1, 100);
         /// Number of threads that write a snapshot.
@@ -478,7 +481,7 @@ directives! {
     inert "there is no replication yet" {
         bind_source_addr: String = String::new(), text_or_unset();
         dual_channel_replication_enabled: bool = false, ANY;
-        masterauth: Secret = Secret::default(), text_or_unset(), [sensitive], alias "primaryauth";
+        masterauth: Secret = Secret::default(), text_or_unset(), [sensitive whole], alias "primaryauth";
         masteruser: Secret = Secret::default(), text_or_unset(), [sensitive], alias "primaryuser";
         rdb_del_sync_files: bool = false, ANY;
         repl_backlog_size: u64 = 10 << 20, memory(1, LONG_MAX);
@@ -517,8 +520,8 @@ directives! {
         cluster_announce_client_port: u16 = 0, int(0, 65_535);
         cluster_announce_client_tls_port: u16 = 0, int(0, 65_535);
         cluster_announce_hostname: String = String::new(), checked_text_or_unset(check_host_name);
-        cluster_announce_human_nodename: String = String::new(), checked_text_or_unset(check_node_name);
-        cluster_announce_ip: String = String::new(), checked_text_or_unset(check_announced_ip);
+        cluster_announce_human_nodename: String = String::new(), checked_text_or_unset(check_node_name), [whole];
+        cluster_announce_ip: String = String::new(), checked_text_or_unset(check_announced_ip), [whole];
         cluster_announce_port: u16 = 0, int(0, 65_535);
         cluster_announce_tls_port: u16 = 0, int(0, 65_535);
         cluster_blacklist_ttl: i64 = 60, seconds(LONG_MIN, LONG_MAX);
@@ -577,7 +580,7 @@ directives! {
         crash_memcheck_enabled: bool = true, ANY;
         enable_debug_assert: bool = false, ANY, [immutable hidden];
         ignore_warnings: String = String::new(), text();
-        key_memory_histograms: bool = false, ANY;
+        key_memory_histograms: bool = false, ANY, [start_only];
         locale_collate: String = String::new(), text();
         mptcp: bool = false, ANY, [immutable];
         rdma_bind: BindAddresses = BindAddresses(Vec::new()), ANY, [volatile];

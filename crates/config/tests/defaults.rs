@@ -41,6 +41,7 @@ fn unlisted_directives_are_known_exceptions() {
             "server-threads",
             "slowlog-entry-max-argc",
             "slowlog-entry-max-string-len",
+            "snapshot-buffer-size",
             "snapshot-cpu-percent",
             "snapshot-threads",
             "stream-idmp-duration",

@@ -235,7 +235,7 @@ fn any_accepted_value_survives_get_set_and_rewrite() {
 /// `CONFIG SET` with the text that `CONFIG GET` prints of `config` changes `default` to `config`.
 fn check_set(directive: &config::Directive, default: &Config, config: &Config) {
     let marks = directive.marks;
-    if marks.immutable || marks.fixed {
+    if marks.immutable || marks.fixed || marks.start_only {
         return;
     }
     let printed = directive.value(config);

@@ -30,6 +30,69 @@ fn set_changes_typed_fields_and_lists_them() {
 }
 
 #[test]
+fn some_texts_are_whole_and_others_end_at_a_nul() {
+    for (name, given, expected) in [
+        ("availability-zone", "a\0b", "a\0b"),
+        ("cluster-announce-hostname", "a.b\0c", "a.b"),
+        ("replica-announce-ip", "a\0b", "a"),
+        ("requirepass", "a\0b", "a\0b"),
+        ("masteruser", "a\0b", "a"),
+        ("save", "9223372036854775808 1", "9223372036854775807 1"),
+        ("maxmemory-policy", "noeviction\0x", "noeviction"),
+        ("maxmemory", "1mb\0x", "1048576"),
+    ] {
+        check_value(name, given, expected);
+    }
+    let failed = |name: &str, reason: &str| {
+        format!("CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+    };
+    for (name, given, reason) in [
+        ("cluster-announce-ip", "1.2.3.4\0x", "cluster-announce-ip contains invalid character"),
+        ("cluster-announce-human-nodename", "a\0b", "Announced human node name contained invalid character"),
+        (
+            "latency-tracking-info-percentiles",
+            "50 99\0",
+            "Invalid latency-tracking-info-percentiles parameters",
+        ),
+        ("maxmemory-clients", "1%\0", "argument must be a memory or percent value"),
+        ("hz", "10\0", "argument couldn't be parsed into an integer"),
+        (
+            "client-output-buffer-limit",
+            "normal 0 0 2147483648",
+            "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+        ),
+    ] {
+        check_error(&[name, given], &failed(name, reason));
+    }
+    check_error(&["hz\0x", "10"], "Unknown option or number of arguments for CONFIG SET - 'hz'");
+}
+
+#[test]
+fn the_size_of_a_damaged_end_is_a_plain_number() {
+    check_value("aof-load-corrupt-tail-max-size", "100", "100");
+    for value in ["", "1kb", "9223372036854775808"] {
+        check_error(
+            &["aof-load-corrupt-tail-max-size", value],
+            "CONFIG SET failed (possibly related to argument 'aof-load-corrupt-tail-max-size') - argument couldn't be \
+             parsed into an integer",
+        );
+    }
+}
+
+#[test]
+fn histograms_of_memory_are_enabled_at_start_only() {
+    check_error(
+        &["key-memory-histograms", "yes"],
+        "CONFIG SET failed (possibly related to argument 'key-memory-histograms') - memory tracking cannot be enabled at \
+         runtime",
+    );
+    check_value("key-memory-histograms", "no", "no");
+    let enabled = Config { key_memory_histograms: true, ..Config::default() };
+    assert!(set(&enabled, &["key-memory-histograms", "yes"]).is_ok());
+    assert!(set(&enabled, &["key-memory-histograms", "no"]).is_ok());
+}
+
+#[test]
 fn one_refusal_leaves_all_values_unchanged() {
     let before = Config::default();
     assert!(set(&before, &["timeout", "5", "maxclients", "0"]).is_err());
@@ -149,8 +212,8 @@ fn refusals_of_values() {
         (
             "maxmemory-policy",
             "",
-            "argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, \
-             volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction",
+            "argument(s) must be one of the following: volatile-lru, volatile-lrm, volatile-lfu, volatile-random, \
+             volatile-ttl, allkeys-lru, allkeys-lrm, allkeys-lfu, allkeys-random, noeviction",
         ),
         ("save", "60", "Invalid save parameters"),
         ("save", "0 1", "Invalid save parameters"),

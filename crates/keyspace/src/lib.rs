@@ -6,7 +6,7 @@
 //! Layers, low ones first: `store` (slots and their data), `latched` (the data as a handler sees it),
 //! `latching` (the latches), `prefetching` and `cycles` (walks over all slots).
 //! Invariants: see [`Keyspace`], [`Latched`] and [`Latching`].
-//! Start reading at `store/keyspace.rs`, then `latched/mod.rs`, `latching/mod.rs`.
+//! Start reading at `store/keyspace.rs`, then `latched.rs`, `latching.rs`.
 
 mod cycles;
 mod latched;
@@ -37,6 +37,7 @@ pub use store::key::{Key, slot_of_hash};
 pub use store::keyspace::Keyspace;
 pub use store::random::Random;
 pub use store::readers::{ChangedKey, ReaderTotals};
+pub use store::sizes::Sizes;
 pub use store::snapshot::{CutDatabase, SnapshotSink, SnapshotState};
 pub use store::tracked::TrackedCollection;
 pub use store::waiting::{Needs, OwnedKey, Waiter};

@@ -125,6 +125,32 @@ fn candidates_accessed_since_sampling_lose_their_priority() {
 }
 
 #[test]
+fn the_least_recently_modified_key_is_evicted_whatever_was_read() {
+    let keyspace = keyspace();
+    let mut latching = latching(&keyspace);
+    latching.events.wanted = WantedEvents::default().with_change_times(true);
+    let names: Vec<_> = (0..40).map(|number| format!("key:{number}")).collect();
+    for (seconds, name) in (0..).zip(&names) {
+        latching.mode.aging = Aging::lrm(NOW_MS + seconds * 1000);
+        set(&mut latching, 0, name, ExpiryChange::Clear);
+    }
+    latching.mode.aging = Aging::lrm(NOW_MS + 1_000_000);
+    // Read, changed in place, and edited without a change: only the second one is younger now.
+    with_key(&mut latching, 0, &names[0], |latching, key| latching.touch_key(key));
+    with_key(&mut latching, 0, &names[1], |latching, key| latching.note_change(key));
+    with_key(&mut latching, 0, &names[2], |latching, key| latching.edit(key, |_| ()));
+    let policy = policy(false, EvictionOrder::Aging);
+    let mut idle = |name: &String| {
+        with_key(&mut latching, 0, name, |latching, key| {
+            latching.peek(key).map(|entry| latching.mode.aging.idle_seconds(entry.access()))
+        })
+    };
+    assert_eq!([&names[0], &names[1], &names[2]].map(&mut idle), [Some(1000), Some(0), Some(998)]);
+    let gone = evict(&mut Evictor::default(), &mut latching, policy, 5);
+    assert!(gone.iter().all(|(_, name)| *name != names[1]), "{gone:?}");
+}
+
+#[test]
 fn postponed_candidates_are_ordered_by_their_new_expiry() {
     let keyspace = keyspace();
     let mut latching = latching(&keyspace);

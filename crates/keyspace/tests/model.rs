@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use base::{DbIndex, Millis, Slot};
-use collections::{ExpiryChange, NewValue, ValueRef};
-use keyspace::{DatabaseWalk, Key, Keyspace, Latching, Liveness, Population, Random, ScanPosition};
+use collections::{ExpiryChange, Kind, NewValue, ValueRef};
+use keyspace::{DatabaseWalk, Key, Keyspace, Latching, Liveness, Population, Random, ScanPosition, Sizes};
 use sync::Mode;
 
 const DB_COUNT: u16 = 3;
@@ -103,7 +103,8 @@ impl Trial<'_> {
     }
 
     fn set(&mut self, key: Key<'_>) {
-        let value = self.random.below(1 << 40) as i64;
+        // From one digit to 13.
+        let value = self.random.below(1 << self.random.below(41)) as i64;
         let expiry = match self.random.below(3) {
             0 => ExpiryChange::Clear,
             1 => ExpiryChange::At(self.now() + self.random.below(40) as i64 - 5),
@@ -220,6 +221,10 @@ impl Trial<'_> {
                 expiry_sum: expiries.iter().fold(0, |sum, at| sum.wrapping_add(*at as u64)),
             };
             assert_eq!(self.latching.keyspace().counters.population(usize::from(db)), expected);
+            let sizes = of_db().map(|(_, entry)| (Kind::String, entry.value.to_string().len()));
+            let (counted, expected) =
+                (self.latching.keyspace().counters.sizes(usize::from(db)), Sizes::of(sizes));
+            assert!(counted.bins(Kind::String).eq(expected.bins(Kind::String)));
 
             let mut live: Vec<Vec<u8>> = of_db().map(|((_, name), _)| name.clone()).collect();
             live.retain(|name| self.is_live(db, name));

@@ -62,8 +62,8 @@ fn set(latching: &mut Latching<'static>, name: &'static str) {
 fn serve(latching: &mut Latching<'static>) -> Vec<u64> {
     let mut served = Vec::new();
     while let Some(key) = latching.take_ready() {
-        let mut place = 0;
-        while let Some(waiter) = latching.next_waiter(key.key(), &mut place) {
+        let mut from = 0;
+        while let Some(waiter) = latching.next_waiter(key.key(), &mut from) {
             assert_eq!(waiter.wait.try_serve(), sync::TryServe::Claimed);
             waiter.wait.served();
             latching.remove_served(&waiter);

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod coroutine;
 pub mod fault;
 pub mod files;
+pub mod memory_limit;
 pub mod pages;
 pub mod process;
 pub mod threads;

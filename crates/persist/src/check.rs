@@ -207,7 +207,12 @@ impl<D: Disk> Check<'_, D> {
                 Ok(Item::Annotation(Some(seconds))) if self.is_later(seconds) => {
                     return Ok(Some(window.offset()));
                 }
-                Ok(Item::Annotation(_) | Item::Request) => window.consume_to(reader.offset()),
+                Ok(item @ (Item::Annotation(_) | Item::Request | Item::Stray(_))) => {
+                    if let Item::Stray(stray) = item {
+                        self.line(&format!("0x{:x}: {stray} in AOF {}", window.offset(), target.name));
+                    }
+                    window.consume_to(reader.offset());
+                }
                 Err(error) => {
                     self.line(&format!("{error} in AOF {}", target.name));
                     return Ok(None);

@@ -4,12 +4,15 @@
 //! Unsynced changes may survive a crash in part and in any order.
 
 pub mod crashing;
+mod lock;
 pub(crate) mod released;
 pub mod system;
 
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+
+pub use lock::DirectoryLock;
 
 /// A file system.
 pub trait Disk {
@@ -21,6 +24,23 @@ pub trait Disk {
     /// # Errors
     /// `NotFound` if there is no such file.
     fn open(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// Opens a file for appending; an error if it can't be written.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file.
+    fn open_to_append(&self, path: &Path) -> io::Result<Self::File> {
+        self.open(path)
+    }
+
+    /// Locks the file at `path`, which is created where necessary, against other processes. `None`: this file system has
+    /// no locks.
+    ///
+    /// # Errors
+    /// `WouldBlock`: another process has it; the text names that. `NotFound`: there is no such directory.
+    fn lock(&self, _path: &Path) -> io::Result<Option<DirectoryLock>> {
+        Ok(None)
+    }
 
     /// Creates an empty file, or empties an existing one, and opens it.
     ///

@@ -28,13 +28,14 @@
 //! [`AppendOnlyFiles::rollback`]; after a failed sync, before `rollback`: unsynced bytes are then not trusted, and
 //! the caller writes them again.
 
+mod directory;
 mod error;
 
 pub use error::FilesError;
 use error::doing;
 
 use crate::disk::released::Released;
-use crate::disk::{Disk, DiskFile, read_small};
+use crate::disk::{DirectoryLock, Disk, DiskFile, read_small};
 use crate::manifest::{BaseFormat, Manifest};
 use std::ffi::OsStr;
 use std::io;
@@ -65,6 +66,18 @@ pub struct AppendOnlyFiles<D: Disk> {
     directory_unsynced: bool,
     /// The rename of another manifest has failed: it is unknown which one is in effect.
     is_unsettled: bool,
+    /// Held while the directory is used; `None` before it exists.
+    lock: Option<DirectoryLock>,
+    /// That of the directory before a move, in which the current increment is until the cut.
+    former_lock: Option<DirectoryLock>,
+    /// The directory is another one, or was made anew, and the current increment is not in it yet.
+    is_moving: bool,
+    /// See [`AppendOnlyFiles::is_split`].
+    is_split: bool,
+    /// See [`AppendOnlyFiles::homes`].
+    homes: Vec<PathBuf>,
+    /// The directory may have been created, and its parent not synced since.
+    parent_unsynced: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,17 +131,21 @@ impl Layout {
         [&self.stem, b".manifest".as_slice()].concat()
     }
 
+    fn lock_name(&self) -> Vec<u8> {
+        [&self.stem, b".lock".as_slice()].concat()
+    }
+
     fn temporary(&self, suffix: &str) -> Vec<u8> {
         [b"temp-", self.stem.as_slice(), suffix.as_bytes()].concat()
     }
 }
 
 impl<D: Disk> AppendOnlyFiles<D> {
-    /// Opens the directory. An old single file of the same name is moved into it. If neither exists, nothing is
-    /// created. Temporary files of an interrupted rewrite are removed.
+    /// Opens the directory, and locks it against other processes. An old single file of the same name is moved into it. If
+    /// neither exists, nothing is created. Temporary files of an interrupted rewrite are removed.
     ///
     /// # Errors
-    /// An invalid manifest, a missing file, or the file system.
+    /// An invalid manifest, a missing file, the file system, or [`FilesError::Locked`].
     pub fn open(disk: D, layout: Layout) -> Result<Self, FilesError> {
         let mut files = AppendOnlyFiles {
             disk,
@@ -137,8 +154,15 @@ impl<D: Disk> AppendOnlyFiles<D> {
             current: None,
             directory_unsynced: false,
             is_unsettled: false,
+            lock: None,
+            former_lock: None,
+            is_moving: false,
+            is_split: false,
+            homes: vec![layout.parent.clone()],
+            parent_unsynced: false,
             layout,
         };
+        files.lock()?;
         let path = files.layout.path(&files.layout.manifest_name());
         if let Some(file) = exists(files.disk.open(&path)).map_err(|error| doing("open", &path, error))? {
             let text = read_small(&file).map_err(|error| doing("read", &path, error))?;
@@ -198,7 +222,8 @@ impl<D: Disk> AppendOnlyFiles<D> {
         let current = match self.manifest.increments.last() {
             Some(last) => {
                 let path = self.layout.path(&last.name);
-                let mut file = self.disk.open(&path).map_err(|error| doing("open", &path, error))?;
+                let opened = self.disk.open_to_append(&path);
+                let mut file = opened.map_err(|error| doing("open for writing", &path, error))?;
                 let size = file.size().and_then(|size| file.sync().map(|()| size));
                 let size = size.map_err(|error| doing("sync", &path, error))?;
                 self.sync_directory()?;
@@ -236,17 +261,10 @@ impl<D: Disk> AppendOnlyFiles<D> {
         Ok(())
     }
 
-    fn create_directory(&self) -> Result<(), FilesError> {
-        let parent = &self.layout.parent;
-        let directory = self.layout.directory_path();
-        self.disk.create_directory(&directory).map_err(|error| doing("create", &directory, error))?;
-        self.disk.sync_directory(parent).map_err(|error| doing("sync", parent, error))
-    }
-
     /// Appends whole records to the current increment.
     ///
     /// # Errors
-    /// Of the file system; then nothing more is accepted before [`Self::rollback`].
+    /// Of the file system; then nothing more is accepted before [`Self::rollback`]. [`FilesError::Closed`].
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), FilesError> {
         self.append_pieces(&[bytes])
     }
@@ -260,7 +278,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
             // The manifest in effect may list an increment behind this one: invariant 2.
             self.settle()?;
         }
-        let current = self.current.as_mut().expect("a file is appended to");
+        let current = self.current.as_mut().ok_or(FilesError::Closed)?;
         if current.failed.is_some() {
             return Err(FilesError::Failed);
         }
@@ -290,6 +308,12 @@ impl<D: Disk> AppendOnlyFiles<D> {
         self.current.is_some()
     }
 
+    /// Whether a sync has failed, so that only [`Self::rollback`] helps.
+    #[must_use]
+    pub fn has_failed_sync(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.failed == Some(Failed::Sync))
+    }
+
     /// The size of the current increment, and of its durable part.
     #[must_use]
     pub fn current_size(&self) -> (u64, u64) {
@@ -302,7 +326,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// # Errors
     /// Of the file system: the disk has not recovered.
     pub fn rollback(&mut self) -> Result<u64, FilesError> {
-        let current = self.current.as_mut().expect("a file is appended to");
+        let current = self.current.as_mut().ok_or(FilesError::Closed)?;
         let failed = |source| FilesError::Disk { action: "truncate the append-only file".to_owned(), source };
         current.file.truncate(current.synced_size).map_err(failed)?;
         current.file.sync().map_err(failed)?;
@@ -318,7 +342,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// Of the file system: the disk has not recovered. [`FilesError::Failed`] if a sync has failed: only
     /// [`Self::rollback`] helps then.
     pub fn undo_append(&mut self) -> Result<(), FilesError> {
-        let current = self.current.as_mut().expect("a file is appended to");
+        let current = self.current.as_mut().ok_or(FilesError::Closed)?;
         if current.failed == Some(Failed::Sync) {
             return Err(FilesError::Failed);
         }
@@ -374,10 +398,15 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// # Errors
     /// Of the file system; then the former increment is continued, and there is no rewrite.
     pub fn begin_rewrite(&mut self) -> Result<(), FilesError> {
-        assert_eq!(self.state, State::Appending, "one rewrite at a time");
+        assert_ne!(self.state, State::Rewriting, "one rewrite at a time");
+        if self.state != State::Appending {
+            return Err(FilesError::Closed);
+        }
         // Invariant 2.
         self.sync()?;
         self.current = Some(self.add_increment()?);
+        self.former_lock = None;
+        self.is_split |= std::mem::take(&mut self.is_moving);
         self.state = State::Rewriting;
         Ok(())
     }
@@ -396,8 +425,9 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// Of the file system; then the rewrite goes on. The base is not usable: the caller writes another base or
     /// aborts.
     pub fn finish_rewrite(&mut self, mut base: D::File, format: BaseFormat) -> Result<(), FilesError> {
-        let is_under_way = matches!(self.state, State::Starting | State::BaseOnly | State::Rewriting);
-        assert!(is_under_way, "no rewrite to finish");
+        if !matches!(self.state, State::Starting | State::BaseOnly | State::Rewriting) {
+            return Err(FilesError::Closed);
+        }
         let temporary = self.layout.path(&self.layout.temporary(".base"));
         base.sync().map_err(|error| doing("sync", &temporary, error))?;
         let mut manifest = self.manifest.clone();
@@ -417,6 +447,8 @@ impl<D: Disk> AppendOnlyFiles<D> {
         self.disk.rename(&temporary, &to).map_err(|error| doing("rename", &temporary, error))?;
         self.persist(manifest)?;
         self.state = if self.current.is_some() { State::Appending } else { State::Closed };
+        (self.is_moving, self.is_split) = (false, false);
+        self.homes = vec![self.layout.parent.clone()];
         Ok(())
     }
 
@@ -450,6 +482,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// Stops appending. Appends that the caller has not synced before may be lost in a crash.
     pub fn close(&mut self) {
         self.current = None;
+        self.former_lock = None;
         self.state = State::Closed;
     }
 
@@ -471,7 +504,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     }
 
     fn sync_current(&mut self) -> Result<(), FilesError> {
-        let current = self.current.as_mut().expect("a file is appended to");
+        let current = self.current.as_mut().ok_or(FilesError::Closed)?;
         if current.failed.is_some() {
             return Err(FilesError::Failed);
         }
@@ -488,14 +521,22 @@ impl<D: Disk> AppendOnlyFiles<D> {
     }
 
     fn sync_directory(&mut self) -> Result<(), FilesError> {
+        if self.parent_unsynced {
+            let parent = &self.layout.parent;
+            self.disk.sync_directory(parent).map_err(|error| doing("sync", parent, error))?;
+            self.parent_unsynced = false;
+        }
         let directory = self.layout.directory_path();
         self.disk.sync_directory(&directory).map_err(|error| doing("sync", &directory, error))?;
         self.directory_unsynced = false;
         Ok(())
     }
 
-    /// Makes sure that the manifest in memory is in effect, and durable.
-    fn settle(&mut self) -> Result<(), FilesError> {
+    /// Makes sure that the manifest in memory is in effect, and durable. [`Self::sync`] includes it.
+    ///
+    /// # Errors
+    /// Of the file system; the caller repeats the call later.
+    pub fn settle(&mut self) -> Result<(), FilesError> {
         if self.is_unsettled {
             self.persist(self.manifest.clone())?;
         }
@@ -522,31 +563,6 @@ impl<D: Disk> AppendOnlyFiles<D> {
         // Reported by the next `sync`, if it fails.
         let _ = self.sync_directory();
         Ok(())
-    }
-
-    /// Moves the single file of Redis before 7.0 into the directory, as its base. The manifest is written
-    /// first: after a crash in between, its only file is the stem, which is still outside of the directory.
-    fn adopt_single_file(&mut self) -> Result<(), FilesError> {
-        let outside = self.layout.parent.join(OsStr::from_bytes(&self.layout.stem));
-        if exists(self.disk.open(&outside)).map_err(|error| doing("open", &outside, error))?.is_none() {
-            return Ok(());
-        }
-        let inside = self.layout.path(&self.layout.stem);
-        let is_interrupted = self.manifest.increments.is_empty()
-            && self.manifest.base.as_ref().is_some_and(|base| base.name == self.layout.stem)
-            && exists(self.disk.open(&inside)).map_err(|error| doing("open", &inside, error))?.is_none();
-        if !self.manifest.is_empty() && !is_interrupted {
-            return Ok(());
-        }
-        let parent = self.layout.parent.clone();
-        let directory = self.layout.directory_path();
-        self.disk.create_directory(&directory).map_err(|error| doing("create", &directory, error))?;
-        self.disk.sync_directory(&parent).map_err(|error| doing("sync", &parent, error))?;
-        self.persist(Manifest::of_single_file(&self.layout.stem))?;
-        self.sync_directory()?;
-        self.disk.rename(&outside, &inside).map_err(|error| doing("rename", &outside, error))?;
-        self.disk.sync_directory(&parent).map_err(|error| doing("sync", &parent, error))?;
-        self.sync_directory()
     }
 
     /// Removes temporary files of an interrupted step. Errors are ignored: such files are overwritten.

@@ -80,7 +80,17 @@ impl Manifest {
                 .and_then(|file| manifest.add(file))
                 .map_err(|reason| ManifestError { reason, line: Some((index + 1, line.to_vec())) })?;
         }
+        manifest.skip_numbers_of_history();
         Ok(manifest)
+    }
+
+    /// No new file takes the name of one of the history: it would be removed with it.
+    fn skip_numbers_of_history(&mut self) {
+        for file in &self.history {
+            let is_increment = file.name.windows(6).any(|part| part == b".incr.");
+            let highest = if is_increment { &mut self.increment_sequence } else { &mut self.base_sequence };
+            *highest = file.sequence.max(*highest);
+        }
     }
 
     /// The text of the manifest.
@@ -305,6 +315,16 @@ mod tests {
             error.to_string(),
             "at line 2 of the AOF manifest ('file'): Invalid AOF manifest file format"
         );
+    }
+
+    /// A base without increment, whose history could not be removed.
+    #[test]
+    fn no_new_file_has_a_name_of_the_history() {
+        let text = b"file x.aof.2.base.rdb seq 2 type b\nfile x.aof.3.incr.aof seq 3 type h\n\
+                     file x.aof.4.base.rdb seq 4 type h\n";
+        let mut manifest = Manifest::parse(text).unwrap();
+        assert_eq!(manifest.push_increment(b"x.aof"), b"x.aof.4.incr.aof");
+        assert_eq!(manifest.replace_base(b"x.aof", BaseFormat::Rdb), b"x.aof.5.base.rdb");
     }
 
     #[test]

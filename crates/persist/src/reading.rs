@@ -33,10 +33,22 @@ pub fn timestamp_annotation(unix_seconds: i64) -> Vec<u8> {
 pub enum Item {
     /// A request; its arguments are in [`Reader::arguments`].
     Request,
+    /// A request without an effect, as for the others' loaders: a `MULTI` within a transaction, which goes on, or an `EXEC`
+    /// outside of one. Servers that lost the end of a transaction and continued the file have left such.
+    Stray(Stray),
     /// A line that starts with `#`; for `#TS:n`, the number.
     Annotation(Option<i64>),
     /// The item is not complete. It takes at least this many bytes in all.
     Incomplete(u64),
+}
+
+/// A mark of a transaction in a wrong place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stray {
+    /// A `MULTI` inside of a transaction.
+    Multi,
+    /// An `EXEC` without `MULTI`.
+    Exec,
 }
 
 /// An invalid place, at `offset` in the file.
@@ -64,10 +76,6 @@ pub enum FormatReason {
     LineEnd([u8; 2]),
     /// A number of arguments below 1, a size below 0, or either above its maximum.
     Length(i64),
-    /// A `MULTI` inside of a transaction.
-    UnexpectedMulti,
-    /// An `EXEC` without `MULTI`.
-    UnexpectedExec,
 }
 
 /// The state between two items.
@@ -124,7 +132,7 @@ impl Reader {
     /// The bytes are not valid, regardless of the rest of the file.
     pub fn read(&mut self, bytes: &[u8]) -> Result<Item, FormatError> {
         let mut cursor = Cursor { bytes, at: 0, offset: self.offset, line_count: 0 };
-        let item = match bytes.first() {
+        let mut item = match bytes.first() {
             None => return Ok(Item::Incomplete(1)),
             Some(b'#') => match cursor.line() {
                 Ok(line) => Item::Annotation(line.strip_prefix(b"#TS:").and_then(decimal)),
@@ -141,12 +149,12 @@ impl Reader {
         if item == Item::Request {
             let name = &bytes[self.arguments[0].clone()];
             if name.eq_ignore_ascii_case(b"multi") {
-                if self.in_transaction() {
-                    return Err(cursor.invalid(0, FormatReason::UnexpectedMulti));
+                match self.multi_at {
+                    Some(_) => item = Item::Stray(Stray::Multi),
+                    None => self.multi_at = Some(self.offset),
                 }
-                self.multi_at = Some(self.offset);
             } else if name.eq_ignore_ascii_case(b"exec") && self.multi_at.take().is_none() {
-                return Err(cursor.invalid(0, FormatReason::UnexpectedExec));
+                item = Item::Stray(Stray::Exec);
             }
         }
         self.offset += cursor.at as u64;
@@ -278,6 +286,15 @@ impl LoadPolicy {
     }
 }
 
+impl fmt::Display for Stray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stray::Multi => "MULTI within a transaction, which goes on",
+            Stray::Exec => "EXEC without MULTI, which has no effect",
+        })
+    }
+}
+
 impl fmt::Display for FormatReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -291,8 +308,6 @@ impl fmt::Display for FormatReason {
                 write!(f, "Expected \\r\\n, got: {first:02x}{second:02x}")
             }
             FormatReason::Length(value) => write!(f, "The length {value} is out of range"),
-            FormatReason::UnexpectedMulti => f.write_str("Unexpected MULTI"),
-            FormatReason::UnexpectedExec => f.write_str("Unexpected EXEC"),
         }
     }
 }
@@ -336,6 +351,7 @@ mod tests {
                 Ok(Item::Incomplete(_)) if rest.is_empty() => break "end".to_owned(),
                 Ok(Item::Incomplete(_)) => break "truncated".to_owned(),
                 Ok(Item::Annotation(seconds)) => text += &format!("#{seconds:?} "),
+                Ok(Item::Stray(stray)) => text += &format!("({stray:?}) "),
                 Ok(Item::Request) => {
                     let words =
                         reader.arguments().iter().map(|at| String::from_utf8_lossy(&rest[at.clone()]));
@@ -377,8 +393,15 @@ mod tests {
         check("*0|", "0x0: The length 0 is out of range 0");
         check("*1|$-1|", "0x4: The length -1 is out of range 0");
         check("*1|$9999999999999999|", "0x4: The length 9999999999999999 is out of range 0");
-        check("*1|$1|a|*1|$4|EXEC|", "a 0xb: Unexpected EXEC 11");
-        check("*1|$5|MULTI|*1|$5|MULTI|", "MULTI 0xf: Unexpected MULTI 0");
+    }
+
+    #[test]
+    fn marks_of_transactions_in_wrong_places_are_no_errors() {
+        check("*1|$1|a|*1|$4|EXEC|*1|$1|b|", "a (Exec) b end 36");
+        let nested = "*1|$5|MULTI|*1|$1|a|*1|$5|multi|*1|$1|b|";
+        // An unfinished transaction begins at the first of its marks.
+        check(nested, "MULTI a (Multi) b end 0");
+        check(&format!("{nested}*1|$4|EXEC|*1|$1|c|"), "MULTI a (Multi) b EXEC c end 77");
     }
 
     #[test]

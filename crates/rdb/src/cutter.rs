@@ -1,9 +1,11 @@
 //! A file as a sequence of events: the records before the keys, then one record a key.
 //!
 //! The cutter does not decode values but finds their ends, so one thread can cut while others decode. It owns no
-//! bytes: the caller keeps a buffer, passes its contents, and drops the bytes that were cut.
+//! bytes: the caller keeps a buffer, passes its contents, and drops the bytes that were cut. The text of a long string
+//! need not be in this buffer: the caller can read it to where it stays.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use collections::DecimalBuffer;
 
@@ -102,7 +104,7 @@ pub struct Cut<'a> {
 /// |---|---|---|
 /// | `Header` | `Body` | the header |
 /// | `Body` | `Value` | a record whose end is not there yet |
-/// | `Value` | `Body` | the end of the record |
+/// | `Value` | `Body` | the end of the record, or its head without the text of a string |
 /// | `Body` | `Done` | the end mark and the checksum |
 #[derive(Debug)]
 pub struct Cutter {
@@ -114,6 +116,10 @@ pub struct Cutter {
     db: u64,
     checksum: Option<Checksum>,
     skip: Skip,
+    /// The position in the input of the value that is being skipped, if it is a string.
+    string_at: Option<usize>,
+    /// Whether the caller reads the text of the next value.
+    leaves_text: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +152,8 @@ impl Cutter {
             db: 0,
             checksum: is_checked.then(Checksum::new),
             skip: Skip::default(),
+            string_at: None,
+            leaves_text: false,
         }
     }
 
@@ -181,6 +189,7 @@ impl Cutter {
         match self.event(input, &mut reader) {
             Ok(event) => {
                 let size = reader.position();
+                self.string_at = None;
                 match event {
                     Event::End { .. } => self.state = State::Done,
                     _ => {
@@ -194,6 +203,42 @@ impl Cutter {
             Err(error) if error.fault == Fault::Truncated => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// The place in `input` of the text of a string that is not compressed, after [`Self::next`] has returned `None` because
+    /// the text does not end in `input`. The caller may then read the text into a buffer of its own, see
+    /// [`Self::next_head`].
+    #[must_use]
+    pub fn pending_text(&self, input: &[u8]) -> Option<Range<usize>> {
+        let at = self.string_at.filter(|_| self.state == State::Value)?;
+        let mut head = Input::new(input.get(at..)?, 0);
+        let size = usize::try_from(head.len().ok()?).ok()?;
+        let start = at + head.position();
+        Some(start..start.checked_add(size)?)
+    }
+
+    /// Cuts the record of a string off without its text. `head` is the input up to the place of
+    /// [`Self::pending_text`]; the caller passes the text to [`Self::pass_text`] before it cuts further.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::next`].
+    pub fn next_head<'a>(&mut self, head: &'a [u8]) -> Result<Record<'a>, Error> {
+        self.leaves_text = true;
+        let mut reader = Input::new(head, self.offset);
+        let event = self.event(head, &mut reader);
+        self.leaves_text = false;
+        let Event::Key(record) = event? else { return Err(reader.error(Fault::Length)) };
+        self.state = State::Body;
+        self.string_at = None;
+        self.pass_text(head);
+        Ok(record)
+    }
+
+    /// Passes a part of the text after [`Self::next_head`].
+    pub fn pass_text(&mut self, bytes: &[u8]) {
+        self.checksum.iter_mut().for_each(|checksum| checksum.update(bytes));
+        self.offset += bytes.len() as u64;
     }
 
     /// The error for a file that ends here, after `rest` bytes that are not cut.
@@ -270,6 +315,7 @@ impl Cutter {
         let value_type = ValueType::of_byte(type_byte, self.version.family);
         let value_type = value_type.map_err(|fault| of_key(before.error(fault)))?;
         let offset = self.offset + input.position() as u64;
+        self.string_at = (value_type == ValueType::String).then_some(input.position());
         let value = self.skip_value(all, input, |skip| skip.begin(value_type)).map_err(of_key)?;
         Ok(Event::Key(Record {
             db: self.db,
@@ -292,6 +338,9 @@ impl Cutter {
         begin: impl FnOnce(&mut Skip),
     ) -> Result<&'a [u8], Error> {
         let start = input.position();
+        if self.leaves_text {
+            return input.take(all.len() - start);
+        }
         if self.state != State::Value {
             begin(&mut self.skip);
             self.state = State::Value;
@@ -342,4 +391,94 @@ fn skip_key_metadata(input: &mut Input<'_>) -> Result<(), Error> {
         while skip_module_field(input)? {}
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use collections::{AllocContext, Heap, KeyHasher, ValueRef};
+
+    use super::*;
+    use crate::file::{RecordHead, write_end};
+    use crate::{Encoder, write_select};
+
+    /// A file with a string of 500 bytes among others.
+    fn file_with(text: &[u8], is_packing: bool) -> Vec<u8> {
+        let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
+        let alloc = AllocContext { heap: &heap, hasher: &hasher };
+        let mut encoder = Encoder::new(Version::V11, is_packing);
+        let mut out = Vec::new();
+        encoder.write_header(&mut out);
+        write_select(2, &mut out);
+        let head = RecordHead { expiry: Some(77), usage: None };
+        for (key, value) in
+            [(&b"a"[..], ValueRef::Bytes(b"x")), (b"long", ValueRef::Bytes(text)), (b"z", ValueRef::Int(7))]
+        {
+            encoder.write_record(head, key, alloc, value, &mut out).expect("a string");
+        }
+        write_end(&mut out);
+        let checksum = Checksum::of(&out);
+        out.extend(checksum.to_le_bytes());
+        out
+    }
+
+    /// The keys of a file, of which at first `cut` bytes are there. The text of a string that does not end there is read apart
+    /// and returned.
+    fn read_apart(file: &[u8], cut: usize) -> (Vec<String>, Option<Vec<u8>>) {
+        let mut cutter = Cutter::new(true);
+        let (mut keys, mut apart, mut input) = (Vec::new(), None, &file[..cut]);
+        loop {
+            match cutter.next(input).expect("a valid file") {
+                Some(Cut { event: Event::End { is_checked }, .. }) => {
+                    assert!(is_checked && cutter.offset() == file.len() as u64);
+                    return (keys, apart);
+                }
+                Some(Cut { event, size }) => {
+                    if let Event::Key(record) = event {
+                        keys.push(format!("{} {} {:?}", record.db, record.key.escape_ascii(), record.expiry));
+                    }
+                    input = &input[size..];
+                }
+                None => {
+                    let start = cutter.offset() as usize;
+                    if let Some(text) = cutter.pending_text(input) {
+                        assert!(start + text.end > cut);
+                        let record =
+                            cutter.next_head(&file[start..start + text.start]).expect("a valid head");
+                        keys.push(format!("{} {} {:?}", record.db, record.key.escape_ascii(), record.expiry));
+                        assert_eq!(record.offset as usize + record.value.len(), start + text.start);
+                        let text = &file[start + text.start..start + text.end];
+                        text.chunks(100).for_each(|part| cutter.pass_text(part));
+                        apart = Some(text.to_vec());
+                    }
+                    input = &file[cutter.offset() as usize..];
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_long_string_can_be_read_apart() {
+        let text: Vec<u8> = (0..500_u32).map(|number| (number * 7 % 251) as u8).collect();
+        let file = file_with(&text, false);
+        let expected = ["2 a Some(77)", "2 long Some(77)", "2 z Some(77)"];
+        let mut apart_count = 0;
+        for cut in 0..file.len() {
+            let (keys, apart) = read_apart(&file, cut);
+            assert_eq!(keys, expected, "{cut}");
+            if let Some(apart) = apart.filter(|apart| apart.len() > 1) {
+                assert_eq!(apart, text, "{cut}");
+                apart_count += 1;
+            }
+        }
+        assert_eq!(apart_count, 500, "from the end of its length to its last byte but one");
+    }
+
+    #[test]
+    fn the_text_of_a_compressed_string_is_not_read_apart() {
+        let file = file_with(&[b'x'; 500], true);
+        for cut in 0..file.len() {
+            let (keys, apart) = read_apart(&file, cut);
+            assert!(keys.len() == 3 && apart.is_none_or(|apart| apart.len() == 1), "{cut}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use collections::{
 };
 
 use crate::error::{Error, Fault};
-use crate::input::{Input, Text};
+use crate::input::{Input, Progress, Text};
 use crate::value_type::ValueType;
 
 /// The limits that determine the storage form of values, and the encoding that clients see.
@@ -64,7 +64,30 @@ pub fn decode<'a>(
     base: u64,
     context: DecodeContext<'_>,
 ) -> Result<Value<'a>, Error> {
-    let mut input = Input::new(bytes, base);
+    decode_all(value_type, Input::new(bytes, base), context)
+}
+
+/// [`decode`], with calls of `progress` for each mebibyte, or more, that is decoded, but the last: a large collection takes
+/// long.
+///
+/// # Errors
+///
+/// As [`decode`].
+pub fn decode_noting<'a>(
+    value_type: ValueType,
+    bytes: &'a [u8],
+    base: u64,
+    context: DecodeContext<'_>,
+    progress: &'a Progress<'a>,
+) -> Result<Value<'a>, Error> {
+    decode_all(value_type, Input::new(bytes, base).noting(progress), context)
+}
+
+fn decode_all<'a>(
+    value_type: ValueType,
+    mut input: Input<'a>,
+    context: DecodeContext<'_>,
+) -> Result<Value<'a>, Error> {
     let value = decode_from(value_type, &mut input, context)?;
     match input.is_at_end() {
         true => Ok(value),

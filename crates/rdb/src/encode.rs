@@ -97,6 +97,18 @@ impl Encoder {
         self.version
     }
 
+    /// Whether the version has no place for something of a value that can be left out. That is only so for streams before
+    /// version 11: their counters of entries added and read, the greatest deleted id, and when consumers were active.
+    #[must_use]
+    pub fn loses_part_of(&self, value: ValueRef<'_>) -> bool {
+        match value {
+            ValueRef::Object(Object::Stream(stream)) if self.version.number < Version::V11.number => {
+                stream::has_newer_parts(stream)
+            }
+            _ => false,
+        }
+    }
+
     /// Appends a string, such as a key or a property of the file.
     pub fn write_string(&mut self, text: &[u8], out: &mut Vec<u8>) {
         write_text(text, self.packer.as_mut(), out);

@@ -1,5 +1,7 @@
 //! The items that files are made of: lengths, strings, and numbers of fixed size.
 
+use std::cell::Cell;
+
 use collections::Item;
 
 use crate::error::{Error, Fault};
@@ -12,6 +14,41 @@ pub(crate) struct Input<'a> {
     at: usize,
     /// The offset of `bytes` in the file.
     base: u64,
+    /// Is informed about what is read.
+    progress: Option<&'a Progress<'a>>,
+}
+
+/// Passes on how much of a long value is decoded.
+pub struct Progress<'a> {
+    /// Bytes that were passed on.
+    passed: Cell<usize>,
+    pass: &'a dyn Fn(usize),
+}
+
+/// Bytes after which they are passed on.
+const PROGRESS_SIZE: usize = 1 << 20;
+
+impl<'a> Progress<'a> {
+    /// Calls `pass` with numbers of bytes.
+    #[must_use]
+    pub fn new(pass: &'a dyn Fn(usize)) -> Self {
+        Self { passed: Cell::new(0), pass }
+    }
+
+    #[inline]
+    fn note(&self, at: usize) {
+        let size = at.saturating_sub(self.passed.get());
+        if size >= PROGRESS_SIZE {
+            self.passed.set(at);
+            (self.pass)(size);
+        }
+    }
+}
+
+impl std::fmt::Debug for Progress<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.passed.get())
+    }
 }
 
 /// A string as it is stored.
@@ -50,7 +87,12 @@ impl Text<'_> {
 
 impl<'a> Input<'a> {
     pub(crate) fn new(bytes: &'a [u8], base: u64) -> Self {
-        Self { bytes, at: 0, base }
+        Self { bytes, at: 0, base, progress: None }
+    }
+
+    /// The input, which informs about its progress at its strings.
+    pub(crate) fn noting(self, progress: &'a Progress<'a>) -> Self {
+        Self { progress: Some(progress), ..self }
     }
 
     /// Bytes read so far.
@@ -124,6 +166,9 @@ impl<'a> Input<'a> {
     #[inline]
     pub(crate) fn text(&mut self) -> Result<Text<'a>, Error> {
         let before = *self;
+        if let Some(progress) = self.progress {
+            progress.note(self.at);
+        }
         match self.head()? {
             Head::Len(len) => {
                 let len = usize::try_from(len).map_err(|_| before.error(Fault::Length))?;

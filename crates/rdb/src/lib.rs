@@ -34,11 +34,12 @@ mod zipmap;
 
 pub use checksum::Checksum;
 pub use cutter::{Cut, Cutter, Event, Record};
-pub use decode::{DecodeContext, Limits, Value, decode};
+pub use decode::{DecodeContext, Limits, Value, decode, decode_noting};
 pub use dump::{LibrariesError, Payload, PayloadChecks, PayloadError, read_libraries, write_libraries};
 pub use encode::{ElementForm, Encoder, FieldExpiriesLost, Pieces};
 pub use error::{Error, Fault};
 pub use file::{RecordHead, Usage, write_end, write_resize, write_select};
+pub use input::Progress;
 pub use report::describe as describe_fault;
 pub use value_type::{StreamForm, ValueType};
 pub use version::{Family, Version};

@@ -27,6 +27,19 @@ impl<'a> Listpack<'a> {
     }
 }
 
+/// Passes the elements to `visit` while it validates them: those before a fault, too.
+pub(crate) fn visit(bytes: &[u8], mut visit: impl FnMut(Item<'_>)) -> Result<(), Fault> {
+    let (count, mut rest) = parts(bytes).ok_or(Fault::Listpack)?;
+    let mut found = 0;
+    while !rest.is_empty() {
+        let (item, behind) = read(rest).ok_or(Fault::Listpack)?;
+        visit(item);
+        rest = behind;
+        found += 1;
+    }
+    if count == COUNT_MAX || count == found { Ok(()) } else { Err(Fault::Listpack) }
+}
+
 impl<'a> Iterator for Listpack<'a> {
     type Item = Item<'a>;
 
@@ -45,13 +58,19 @@ impl<'a> Iterator for Listpack<'a> {
 
 impl ExactSizeIterator for Listpack<'_> {}
 
-fn open(bytes: &[u8]) -> Option<Listpack<'_>> {
+/// The number in the head, and the bytes of the elements.
+fn parts(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let size = u32::from_le_bytes(*bytes.first_chunk()?);
     let count = usize::from(u16::from_le_bytes(*bytes.get(4..)?.first_chunk()?));
     let (&end, elements) = bytes.get(HEAD_SIZE..)?.split_last()?;
     if size as usize != bytes.len() || end != END {
         return None;
     }
+    Some((count, elements))
+}
+
+fn open(bytes: &[u8]) -> Option<Listpack<'_>> {
+    let (count, elements) = parts(bytes)?;
     let mut found = 0;
     let mut rest = elements;
     while !rest.is_empty() {

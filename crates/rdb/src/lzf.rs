@@ -14,6 +14,9 @@ const DISTANCE_MAX: usize = 8192;
 /// Bits of the index of positions.
 const INDEX_BITS: u32 = 13;
 
+/// Bytes that are copied together where the output has room: a copy of a variable size costs a call.
+const BLOCK_SIZE: usize = 16;
+
 /// Unpacks `packed` to the end of `out`. Returns whether it was valid and unpacked to `len` bytes.
 #[must_use]
 pub fn unpack(packed: &[u8], len: usize, out: &mut Vec<u8>) -> bool {
@@ -22,42 +25,61 @@ pub fn unpack(packed: &[u8], len: usize, out: &mut Vec<u8>) -> bool {
         return false;
     }
     let start = out.len();
-    out.reserve(len);
-    let mut input = packed;
+    out.resize(start + len, 0);
+    unpack_into(packed, &mut out[start..]).is_some()
+}
+
+/// Fills `target`; `None` if the input is not valid for its size.
+fn unpack_into(packed: &[u8], target: &mut [u8]) -> Option<()> {
+    let (mut input, mut at) = (packed, 0);
     while let Some((&control, rest)) = input.split_first() {
         input = rest;
         let control = usize::from(control);
         if control < LITERALS_MAX {
-            let Some((literals, rest)) = input.split_at_checked(control + 1) else { return false };
-            out.extend_from_slice(literals);
-            input = rest;
+            let count = control + 1;
+            match (input.first_chunk::<LITERALS_MAX>(), target.get_mut(at..at + LITERALS_MAX)) {
+                (Some(block), Some(place)) => place.copy_from_slice(block),
+                _ => target.get_mut(at..at + count)?.copy_from_slice(input.get(..count)?),
+            }
+            input = &input[count..];
+            at += count;
         } else {
             let mut count = (control >> 5) + 2;
             if control >> 5 == 7 {
-                let Some((&more, rest)) = input.split_first() else { return false };
+                let (&more, rest) = input.split_first()?;
                 count += usize::from(more);
                 input = rest;
             }
-            let Some((&low, rest)) = input.split_first() else { return false };
+            let (&low, rest) = input.split_first()?;
             input = rest;
             let distance = (((control & 31) << 8) | usize::from(low)) + 1;
-            let Some(from) = (out.len() - start).checked_sub(distance) else { return false };
-            copy_within_end(out, start + from, count);
-        }
-        if out.len() - start > len {
-            return false;
+            repeat(target, at.checked_sub(distance)?, at, count)?;
+            at += count;
         }
     }
-    out.len() - start == len
+    (at == target.len()).then_some(())
 }
 
-/// Appends `count` bytes from position `from` on, which may overlap with the appended ones.
-fn copy_within_end(out: &mut Vec<u8>, from: usize, count: usize) {
-    if from + count <= out.len() {
-        out.extend_from_within(from..from + count);
-    } else {
-        (from..from + count).for_each(|at| out.push(out[at]));
+/// Copies `count` bytes from position `from` on to `at`. If the ranges overlap, what is before `at` repeats.
+fn repeat(target: &mut [u8], from: usize, at: usize, count: usize) -> Option<()> {
+    if at - from >= BLOCK_SIZE && at + count + BLOCK_SIZE <= target.len() {
+        for done in (0..count).step_by(BLOCK_SIZE) {
+            let block: [u8; BLOCK_SIZE] = *target[from + done..].first_chunk()?;
+            target[at + done..at + done + BLOCK_SIZE].copy_from_slice(&block);
+        }
+        return Some(());
     }
+    let end = at + count;
+    if end > target.len() {
+        return None;
+    }
+    let mut at = at;
+    while at < end {
+        let copied = (end - at).min(at - from);
+        target.copy_within(from..from + copied, at);
+        at += copied;
+    }
+    Some(())
 }
 
 /// A compressor. Its index is allocated at its first use.

@@ -58,12 +58,30 @@ impl Descriptor {
         query!(self, sys::shutdown, shut_down, how)
     }
 
+    /// The pending error of a socket, which this clears.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        query!(self, sys::take_error, take_error)
+    }
+
     pub(crate) fn peer_name(&self) -> io::Result<PeerAddress> {
         query!(self, sys::peer_name, peer_name)
     }
 
     pub(crate) fn local_name(&self) -> io::Result<PeerAddress> {
         query!(self, sys::local_name, local_name)
+    }
+
+    /// Accepts a connection from the queue of a listening socket, or returns `WouldBlock`.
+    pub(crate) fn accept(&self) -> io::Result<(Self, PeerAddress)> {
+        match self {
+            Self::Kernel(fd) => sys::accept(fd.as_raw_fd()).map(|(fd, peer)| (Self::Kernel(fd), peer)),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(descriptor) => {
+                let accepted = descriptor.accept()?;
+                let peer = accepted.peer_name()?;
+                Ok((Self::Simulated(accepted), peer))
+            }
+        }
     }
 
     pub(crate) fn is_listening(&self) -> bool {

@@ -55,6 +55,15 @@ pub enum Event {
         /// The caller's token.
         token: u64,
     },
+    /// The peer has closed the connection, or will send no more data, while receiving is paused. Bytes that it sent
+    /// before may be left; once receiving is resumed, they and `Eof` are reported. Reported at most once. A failed
+    /// connection has `Closed` instead.
+    HungUp {
+        /// The connection, which stays open until it is closed.
+        connection: ConnectionId,
+        /// The caller's token.
+        token: u64,
+    },
     /// The kernel has taken all of a buffer given to [`Reactor::send`](crate::Reactor::send).
     ///
     /// If at most 16 KiB were pending and receiving is not paused, this event does not end a wait: it is

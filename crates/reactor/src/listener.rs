@@ -6,8 +6,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
+use crate::accept_error::is_transient;
 use crate::descriptor::Descriptor;
-use crate::socket::{set_keepalive, set_nodelay};
+use crate::socket::{Socket, set_keepalive, set_nodelay};
 use crate::{PeerAddress, sys};
 
 /// Whether several sockets may listen on one port and share its connections.
@@ -91,6 +92,33 @@ impl Listener {
         !self.0.is_listening()
     }
 
+    /// Whether an error of [`Self::tcp`] means that this machine has no such family of addresses.
+    #[must_use]
+    pub fn is_of_unsupported_family(error: &io::Error) -> bool {
+        let errors = [
+            libc::EAFNOSUPPORT,
+            libc::EPFNOSUPPORT,
+            libc::EPROTONOSUPPORT,
+            libc::ESOCKTNOSUPPORT,
+            libc::ENOPROTOOPT,
+        ];
+        error.raw_os_error().is_some_and(|error| errors.contains(&error))
+    }
+
+    /// Accepts a connection that waits in the queue, beside the reactor that accepts from it. `None`: there is none, or
+    /// none can be accepted now.
+    #[must_use]
+    pub fn accept_waiting(&self) -> Option<(Socket, PeerAddress)> {
+        loop {
+            match self.0.accept() {
+                Ok((descriptor, peer)) => return Some((Socket::new(descriptor), peer)),
+                // The next one in the queue may be fine.
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock && is_transient(&error) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
     /// Another handle of this listening socket, for another reactor.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
@@ -139,6 +167,7 @@ fn bind<Name>(fd: RawFd, name: &Name) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpStream;
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
@@ -156,6 +185,18 @@ mod tests {
         let taken = Listener::tcp(address, 511, ReusePort::No);
         assert_eq!(taken.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
         four.set_inherited_options(300).unwrap();
+    }
+
+    #[test]
+    fn another_handle_accepts_the_connections_that_wait() {
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 511, ReusePort::No).unwrap();
+        let other = listener.try_clone().unwrap();
+        assert!(other.accept_waiting().is_none());
+        let client = TcpStream::connect(listener.local_address().unwrap().tcp().unwrap()).unwrap();
+        let (socket, peer) = other.accept_waiting().unwrap();
+        assert_eq!(peer.tcp(), client.local_addr().ok());
+        assert_eq!(socket.local_address().unwrap().tcp(), client.peer_addr().ok());
+        assert!(listener.accept_waiting().is_none());
     }
 
     #[test]

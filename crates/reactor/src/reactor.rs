@@ -111,15 +111,32 @@ impl Reactor {
         dispatch!(&mut self.backend, backend => backend.send(connection, Buffer::Shared(bytes)));
     }
 
+    /// As [`Self::send_shared`], for bytes that are sent to many connections.
+    pub fn send_message(&mut self, connection: ConnectionId, bytes: Arc<Vec<u8>>) {
+        dispatch!(&mut self.backend, backend => backend.send(connection, Buffer::Message(bytes)));
+    }
+
+    /// The bytes from [`Self::send_message`] among the pending ones.
+    #[must_use]
+    pub fn message_bytes(&self, connection: ConnectionId) -> usize {
+        dispatch!(&self.backend, backend => backend.message_bytes(connection))
+    }
+
     /// Bytes not yet taken by the kernel, plus the sent part of a buffer that is held until all of it is sent.
     #[must_use]
     pub fn pending_send_bytes(&self, connection: ConnectionId) -> usize {
         dispatch!(&self.backend, backend => backend.pending_send_bytes(connection))
     }
 
+    /// Bytes not yet taken by the kernel: less after each progress, unlike [`Self::pending_send_bytes`].
+    #[must_use]
+    pub fn unsent_bytes(&self, connection: ConnectionId) -> usize {
+        dispatch!(&self.backend, backend => backend.unsent_bytes(connection))
+    }
+
     /// Suspends delivery from this connection until [`Self::resume_receive`]. A few buffers at most are held
-    /// back; the rest stays with the kernel and then with the peer. A failure of the connection may go
-    /// unnoticed while paused.
+    /// back; the rest stays with the kernel and then with the peer. The end of the connection is noticed while
+    /// paused: a failure is reported as `Closed`, a disconnected peer as [`Event::HungUp`].
     pub fn pause_receive(&mut self, connection: ConnectionId) {
         dispatch!(&mut self.backend, backend => backend.pause_receive(connection));
     }

@@ -4,6 +4,7 @@
 //! 1. `pending_size` is the number of bytes queued and not sent.
 //! 2. `sent_size` bytes of the first buffer are sent, fewer than its size; 0 if there is no buffer.
 //! 3. No buffer is empty.
+//! 4. `message_size` is the number of bytes in messages that are not completely sent.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -26,6 +27,8 @@ pub(crate) enum Buffer {
     Own(Vec<u8>),
     /// Possibly shared with other owners, and immutable.
     Shared(Arc<Vec<u8>>),
+    /// As `Shared`, and sent to many connections.
+    Message(Arc<Vec<u8>>),
 }
 
 impl Deref for Buffer {
@@ -34,7 +37,7 @@ impl Deref for Buffer {
     fn deref(&self) -> &[u8] {
         match self {
             Self::Own(bytes) => bytes,
-            Self::Shared(bytes) => bytes,
+            Self::Shared(bytes) | Self::Message(bytes) => bytes,
         }
     }
 }
@@ -47,14 +50,14 @@ impl Buffer {
                 bytes.clear();
                 bytes
             }
-            Self::Shared(_) => Vec::new(),
+            Self::Shared(_) | Self::Message(_) => Vec::new(),
         }
     }
 
     fn into_bytes(self) -> Vec<u8> {
         match self {
             Self::Own(bytes) => bytes,
-            Self::Shared(bytes) => Arc::unwrap_or_clone(bytes),
+            Self::Shared(bytes) | Self::Message(bytes) => Arc::unwrap_or_clone(bytes),
         }
     }
 }
@@ -65,6 +68,7 @@ pub(crate) struct SendQueue {
     buffers: VecDeque<Buffer>,
     sent_size: usize,
     pending_size: usize,
+    message_size: usize,
 }
 
 impl SendQueue {
@@ -76,8 +80,8 @@ impl SendQueue {
         self.buffers.len()
     }
 
-    #[cfg(test)]
-    fn pending_size(&self) -> usize {
+    /// Bytes queued and not sent.
+    pub(crate) fn pending_size(&self) -> usize {
         self.pending_size
     }
 
@@ -86,6 +90,11 @@ impl SendQueue {
     pub(crate) fn held_size(&self) -> usize {
         let is_own = matches!(self.buffers.front(), Some(Buffer::Own(_)));
         self.pending_size + if is_own { self.sent_size } else { 0 }
+    }
+
+    /// Bytes of messages that are not completely sent, at most [`Self::held_size`].
+    pub(crate) fn message_size(&self) -> usize {
+        self.message_size.min(self.held_size())
     }
 
     /// Whether one call can send everything, and its completion need not end a wait.
@@ -97,6 +106,9 @@ impl SendQueue {
     pub(crate) fn push(&mut self, buffer: Buffer) {
         debug_assert!(!buffer.is_empty(), "invariant 3");
         self.pending_size += buffer.len();
+        if let Buffer::Message(bytes) = &buffer {
+            self.message_size += bytes.len();
+        }
         self.buffers.push_back(buffer);
     }
 
@@ -135,6 +147,9 @@ impl SendQueue {
             }
             self.sent_size -= first.len();
             if let Some(buffer) = self.buffers.pop_front() {
+                if let Buffer::Message(bytes) = &buffer {
+                    self.message_size -= bytes.len();
+                }
                 done(buffer.emptied());
             }
         }
@@ -149,6 +164,7 @@ impl SendQueue {
         }
         self.sent_size = 0;
         self.pending_size = 0;
+        self.message_size = 0;
         unsent
     }
 
@@ -158,6 +174,8 @@ impl SendQueue {
         assert_eq!(self.pending_size, queued - self.sent_size, "invariant 1");
         assert!(self.sent_size < self.buffers.front().map_or(1, |buffer| buffer.len()), "invariant 2");
         assert!(self.buffers.iter().all(|buffer| !buffer.is_empty()), "invariant 3");
+        let messages = self.buffers.iter().filter(|buffer| matches!(buffer, Buffer::Message(_)));
+        assert_eq!(self.message_size, messages.map(|buffer| buffer.len()).sum(), "invariant 4");
     }
 }
 
@@ -171,7 +189,11 @@ mod tests {
         let mut queue = SendQueue::default();
         for (index, part) in parts.iter().enumerate() {
             let bytes = part.as_bytes().to_vec();
-            queue.push(if index % 2 == 0 { Buffer::Own(bytes) } else { Buffer::Shared(bytes.into()) });
+            queue.push(match index % 4 {
+                0 | 2 => Buffer::Own(bytes),
+                1 => Buffer::Shared(bytes.into()),
+                _ => Buffer::Message(bytes.into()),
+            });
         }
         queue
     }

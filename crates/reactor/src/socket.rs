@@ -51,6 +51,11 @@ impl Socket {
         self.0.local_name()
     }
 
+    /// The error with which the connection has failed, once.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        self.0.take_error()
+    }
+
     /// Half-closes: the peer reads end of file.
     pub(crate) fn shut_down_write(&self) -> io::Result<()> {
         self.0.shut_down(libc::SHUT_WR)

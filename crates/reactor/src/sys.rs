@@ -255,13 +255,21 @@ pub(crate) fn set_option(fd: RawFd, level: c_int, option: c_int, value: c_int) -
 
 /// Whether the socket accepts connections.
 pub(crate) fn is_listening(fd: RawFd) -> bool {
+    option(fd, libc::SO_ACCEPTCONN).is_some_and(|value| value != 0)
+}
+
+/// The pending error of the socket, which this clears.
+pub(crate) fn take_error(fd: RawFd) -> Option<io::Error> {
+    option(fd, libc::SO_ERROR).filter(|error| *error != 0).map(io::Error::from_raw_os_error)
+}
+
+fn option(fd: RawFd, option: c_int) -> Option<c_int> {
     let mut value: c_int = 0;
     let mut size = size_of::<c_int>() as libc::socklen_t;
     // SAFETY: `value` is writable and has size `size`, and `size` is alive.
-    let result = unsafe {
-        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, (&raw mut value).cast(), &raw mut size)
-    };
-    result == 0 && value != 0
+    let result =
+        unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, option, (&raw mut value).cast(), &raw mut size) };
+    (result == 0).then_some(value)
 }
 
 pub(crate) fn shutdown(fd: RawFd, how: c_int) -> io::Result<()> {

@@ -208,6 +208,7 @@ fn paused_connections_deliver_nothing(backend: Backend) {
     let expect_probe = |fixture: &mut Fixture| {
         fixture.until(|event| match event {
             Event::Received { token: 2, .. } => Some(()),
+            Event::HungUp { token: 1, .. } => None,
             other => panic!("unexpected {other:?}"),
         });
     };
@@ -227,9 +228,143 @@ fn paused_connections_deliver_nothing(backend: Backend) {
             None
         }
         Event::Eof { token: 1, .. } => Some(()),
+        Event::HungUp { token: 1, .. } => None,
         other => panic!("unexpected {other:?}"),
     });
     assert_eq!(received, b"onetwo");
+}
+
+/// A paused connection whose peer writes until its socket is full leaves the bytes with the kernel; they arrive in
+/// order over many pauses.
+fn input_waits_in_the_kernel_while_paused(backend: Backend) {
+    const SIZE: usize = 24 << 20;
+    let mut fixture = Fixture::new(backend);
+    let (mut client, connection) = fixture.pair(1);
+    let (mut other, _) = fixture.pair(2);
+    let writing = std::thread::spawn(move || client.write_all(&Mixer::new(4).bytes(SIZE)).map(|()| client));
+    let mut mixer = Mixer::new(4);
+    let (mut left, mut largest) = (SIZE, 0);
+    while left > 0 {
+        fixture.reactor.resume_receive(connection);
+        fixture.until(|event| match event {
+            Event::Received { token: 1, data, .. } => {
+                assert!(*data == mixer.bytes(data.len()), "bytes differ");
+                left -= data.len();
+                largest = largest.max(data.len());
+                Some(())
+            }
+            other => panic!("unexpected {other:?}"),
+        });
+        fixture.reactor.pause_receive(connection);
+        // Bytes of another connection show that the reactor has taken a turn.
+        other.write_all(b"probe").unwrap();
+        fixture.until(|event| match event {
+            Event::Received { token: 2, .. } => Some(()),
+            other => panic!("unexpected {other:?}"),
+        });
+    }
+    assert!(largest <= 4 << 20, "{largest} bytes were held");
+    writing.join().unwrap().unwrap();
+}
+
+/// The end of a paused connection is noticed even if its input is not read.
+fn a_disconnected_peer_is_noticed_while_paused(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
+    for is_paused_before in [true, false] {
+        let (mut client, connection) = fixture.pair(1);
+        if is_paused_before {
+            fixture.reactor.pause_receive(connection);
+            fixture.turn();
+        }
+        client.write_all(b"unread").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        fixture.reactor.pause_receive(connection);
+        let hung_up = |event| match event {
+            Event::HungUp { connection: which, token: 1 } => {
+                assert_eq!(which, connection);
+                Some(())
+            }
+            other => panic!("unexpected {other:?}"),
+        };
+        fixture.until(hung_up);
+        // It is reported once; the bytes and the end of file follow after the pause.
+        fixture.reactor.resume_receive(connection);
+        fixture.reactor.pause_receive(connection);
+        fixture.reactor.resume_receive(connection);
+        let mut received = Vec::new();
+        fixture.until(|event| match event {
+            Event::Received { data, .. } => {
+                received.extend_from_slice(&data);
+                None
+            }
+            Event::Eof { token: 1, .. } => Some(()),
+            other => panic!("unexpected {other:?}"),
+        });
+        assert_eq!(received, b"unread");
+        // A pause after the end of file reports nothing.
+        fixture.reactor.pause_receive(connection);
+        fixture.reactor.close(connection, CloseMode::Now);
+        fixture.expect_closed(connection);
+    }
+}
+
+fn a_reset_is_noticed_while_paused(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
+    let (mut client, connection) = fixture.pair(1);
+    fixture.reactor.send(connection, b"unread".to_vec());
+    fixture.expect_sent(1);
+    fixture.reactor.pause_receive(connection);
+    fixture.turn();
+    client.write_all(b"never read").unwrap();
+    // Closing with bytes unread resets the connection.
+    client.peek(&mut [0; 1]).unwrap();
+    drop(client);
+    fixture.until(|event| match event {
+        Event::Closed { connection: which, token: 1, reason: CloseReason::Failed(error) } => {
+            assert_eq!((which, error.kind()), (connection, std::io::ErrorKind::ConnectionReset));
+            Some(())
+        }
+        Event::HungUp { .. } | Event::Sent { .. } => None,
+        other => panic!("unexpected {other:?}"),
+    });
+    assert_eq!(fixture.reactor.connection_count(), 0);
+}
+
+/// A paused connection can be closed and detached, whatever its poll for a hang-up does.
+fn paused_connections_can_leave(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
+    for takes_turn in [true, false] {
+        let (mut client, connection) = fixture.pair(1);
+        fixture.reactor.pause_receive(connection);
+        if takes_turn {
+            fixture.turn();
+        }
+        fixture.reactor.close(connection, CloseMode::Now);
+        fixture.expect_closed(connection);
+        assert_eq!(read_all(&mut client), b"");
+        let (mut client, connection) = fixture.pair(2);
+        client.write_all(b"before").unwrap();
+        fixture.reactor.pause_receive(connection);
+        if takes_turn {
+            fixture.turn();
+        }
+        fixture.reactor.detach(connection);
+        let (socket, mut received) = fixture.until(|event| match event {
+            Event::Detached { socket, unread, .. } => Some((socket, unread)),
+            other => panic!("unexpected {other:?}"),
+        });
+        fixture.reactor.adopt(socket, 3);
+        client.shutdown(Shutdown::Write).unwrap();
+        fixture.until(|event| match event {
+            Event::Received { token: 3, data, .. } => {
+                received.extend_from_slice(&data);
+                None
+            }
+            Event::Eof { token: 3, .. } => Some(()),
+            other => panic!("unexpected {other:?}"),
+        });
+        assert_eq!(received, b"before");
+    }
 }
 
 fn close_flushes_queued_output(backend: Backend) {
@@ -718,6 +853,10 @@ on_each_backend! {
     a_slow_reader_costs_bounded_memory,
     many_full_sockets_lose_nothing,
     paused_connections_deliver_nothing,
+    input_waits_in_the_kernel_while_paused,
+    a_disconnected_peer_is_noticed_while_paused,
+    a_reset_is_noticed_while_paused,
+    paused_connections_can_leave,
     close_flushes_queued_output,
     close_now_does_not_wait_for_a_peer,
     a_reset_by_the_peer_is_reported,

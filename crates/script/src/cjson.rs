@@ -10,10 +10,11 @@ use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 
 use crate::failure::{bad_argument, library_error};
 use crate::memory::host_function;
+use crate::meter::Meter;
 
-/// The settings, which scripts may change.
+/// The settings, which scripts may change. They end with the script.
 #[derive(Clone, Copy, Debug)]
-struct Settings {
+pub(crate) struct Settings {
     sparse_convert: bool,
     sparse_ratio: i64,
     sparse_safe: i64,
@@ -34,6 +35,12 @@ enum Invalid {
     Null,
 }
 
+impl Default for Settings {
+    fn default() -> Self {
+        DEFAULTS
+    }
+}
+
 const DEFAULTS: Settings = Settings {
     sparse_convert: false,
     sparse_ratio: 2,
@@ -47,29 +54,38 @@ const DEFAULTS: Settings = Settings {
     marks_arrays: false,
 };
 
-/// The greatest depth that a script may set: recursion must not exhaust the stack.
-const DEPTH_LIMIT: i64 = 10_000;
+/// The greatest depth that a script may set. Recursion ends earlier, when the stack does.
+const DEPTH_LIMIT: i64 = i32::MAX as i64;
 
-/// The library.
-pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
+/// The greatest depth of nested tables. Each level takes two references of the binding, of which an interpreter has 8,000, and
+/// compiled scripts and functions up to 3,000.
+const NESTING_MAX: i64 = 2_000;
+
+/// The library. `array_metatable` marks arrays: it is one table for all scripts, which they must not change.
+pub(crate) fn library(
+    lua: &Lua,
+    meter: &Rc<Meter>,
+    settings: &Rc<Cell<Settings>>,
+    array_metatable: &Table,
+) -> mlua::Result<Table> {
     let library = lua.create_table()?;
-    let settings = Rc::new(Cell::new(DEFAULTS));
-    let array_metatable = lua.create_table()?;
     library.set("null", Value::NULL)?;
     library.set("_NAME", "cjson")?;
     library.set("_VERSION", "2.1.0")?;
-    let (state, marker) = (Rc::clone(&settings), array_metatable.clone());
+    let (state, marker, meter) = (Rc::clone(settings), array_metatable.clone(), Rc::clone(meter));
+    let decoding = Rc::clone(&meter);
     library.set(
         "encode",
         host_function(lua, move |lua, args: MultiValue| {
             if args.len() != 1 {
                 return Err(bad_argument(lua, 1, "encode", "expected 1 argument"));
             }
-            let text = encode::encode(lua, &args[0], state.get(), &marker)?;
+            let text = encode::encode(lua, &args[0], state.get(), &marker, &meter)?;
+            meter.room(lua, 2 * text.len())?;
             lua.create_string(text)
         })?,
     )?;
-    let (state, marker) = (Rc::clone(&settings), array_metatable);
+    let (state, marker) = (Rc::clone(settings), array_metatable.clone());
     library.set(
         "decode",
         host_function(lua, move |lua, args: MultiValue| {
@@ -80,24 +96,24 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
                 let problem = format!("string expected, got {}", args[0].type_name());
                 return Err(bad_argument(lua, 1, "decode", &problem));
             };
-            decode::decode(lua, &text.as_bytes(), state.get(), &marker)
+            decode::decode(lua, &text.as_bytes(), state.get(), &marker, &decoding)
         })?,
     )?;
     let number = |name, range, field| {
         let parse = move |lua: &Lua, value: &Value| integer(lua, value, 1, name, range);
-        setting(lua, &library, &settings, (name, parse), field)
+        setting(lua, &library, settings, (name, parse), field)
     };
     number("encode_max_depth", (1, DEPTH_LIMIT), |all| &mut all.encode_depth_max)?;
     number("decode_max_depth", (1, DEPTH_LIMIT), |all| &mut all.decode_depth_max)?;
     number("encode_number_precision", (1, 16), |all| &mut all.precision)?;
     let switch = |name, field| {
         let parse = move |lua: &Lua, value: &Value| flag(lua, value, name);
-        setting(lua, &library, &settings, (name, parse), field)
+        setting(lua, &library, settings, (name, parse), field)
     };
     switch("encode_keep_buffer", |all| &mut all.keep_buffer)?;
     switch("decode_invalid_numbers", |all| &mut all.decodes_invalid)?;
     switch("decode_array_with_array_mt", |all| &mut all.marks_arrays)?;
-    let state = Rc::clone(&settings);
+    let state = Rc::clone(settings);
     library.set(
         "encode_invalid_numbers",
         host_function(lua, move |lua, args: MultiValue| {
@@ -120,7 +136,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
             }
         })?,
     )?;
-    let state = settings;
+    let state = Rc::clone(settings);
     library.set(
         "encode_sparse_array",
         host_function(lua, move |lua, args: MultiValue| {

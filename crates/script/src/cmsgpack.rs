@@ -1,9 +1,12 @@
 //! The library `cmsgpack`: MessagePack from and to Lua values.
 
+use std::rc::Rc;
+
 use mlua::{Lua, MultiValue, Table, Value};
 
 use crate::failure::{Failure, bad_argument, library_error};
 use crate::memory::host_function;
+use crate::meter::Meter;
 
 /// Tables in tables beyond this depth are packed as nil.
 const NESTING_MAX: usize = 16;
@@ -11,54 +14,59 @@ const NESTING_MAX: usize = 16;
 /// Nested input beyond this depth is refused: it must not exhaust the stack.
 const UNPACKED_NESTING_MAX: usize = 1_000;
 
-/// Results of one call.
-const RESULT_COUNT_MAX: usize = 7_900;
+/// Results of one call. Each takes a reference of the binding, which has 8,000.
+const RESULT_COUNT_MAX: usize = 5_000;
 
 /// The library.
-pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
+pub(crate) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     library.set("_NAME", "cmsgpack")?;
     library.set("_VERSION", "lua-cmsgpack 0.4.0")?;
     library.set("_DESCRIPTION", "MessagePack C implementation for Lua")?;
+    let own = Rc::clone(meter);
     library.set(
         "pack",
-        host_function(lua, |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             if args.is_empty() {
                 return Err(bad_argument(lua, 0, "pack", "MessagePack pack needs input."));
             }
-            let mut out = Vec::new();
+            let mut packer = Packer { lua, meter: &own, out: Vec::new() };
             for arg in &args {
-                pack(&mut out, arg, 0)?;
+                packer.value(arg, 0)?;
             }
-            lua.create_string(out)
+            own.room(lua, 2 * packer.out.len())?;
+            lua.create_string(packer.out)
         })?,
     )?;
+    let own = Rc::clone(meter);
     library.set(
         "unpack",
-        host_function(lua, |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             let text = text_at(lua, &args, "unpack")?;
-            let (_, values) = unpack(lua, &text.as_bytes(), 0, 0)?;
+            let (_, values) = unpack(lua, &own, &text.as_bytes(), 0, 0)?;
             Ok(MultiValue::from_iter(values))
         })?,
     )?;
+    let own = Rc::clone(meter);
     library.set(
         "unpack_one",
-        host_function(lua, |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             let text = text_at(lua, &args, "unpack_one")?;
             let offset = integer_at(lua, &args, "unpack_one", 1, 0)?;
-            with_offset(lua, &text, 1, offset)
+            with_offset(lua, &own, &text, 1, offset)
         })?,
     )?;
+    let own = Rc::clone(meter);
     library.set(
         "unpack_limit",
-        host_function(lua, |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             let text = text_at(lua, &args, "unpack_limit")?;
             if args.len() < 2 {
                 return Err(bad_argument(lua, 2, "unpack_limit", "number expected, got no value"));
             }
             let integer = |index, default| integer_at(lua, &args, "unpack_limit", index, default);
             let (limit, offset) = (integer(1, 0)?, integer(2, 0)?);
-            with_offset(lua, &text, limit, offset)
+            with_offset(lua, &own, &text, limit, offset)
         })?,
     )?;
     Ok(library)
@@ -86,7 +94,13 @@ fn integer_at(lua: &Lua, args: &MultiValue, function: &str, index: usize, defaul
     }
 }
 
-fn with_offset(lua: &Lua, text: &mlua::String, limit: i64, offset: i64) -> mlua::Result<MultiValue> {
+fn with_offset(
+    lua: &Lua,
+    meter: &Meter,
+    text: &mlua::String,
+    limit: i64,
+    offset: i64,
+) -> mlua::Result<MultiValue> {
     let bytes = text.as_bytes();
     if limit < 0 || offset < 0 {
         let text = format!("Invalid request to unpack with offset of {offset} and limit of {}.", bytes.len());
@@ -96,14 +110,20 @@ fn with_offset(lua: &Lua, text: &mlua::String, limit: i64, offset: i64) -> mlua:
         let text = format!("Start offset {offset} greater than input length {}.", bytes.len());
         return Err(library_error(lua, text));
     }
-    let (end, values) = unpack(lua, &bytes, offset as usize, limit as usize)?;
+    let (end, values) = unpack(lua, meter, &bytes, offset as usize, limit as usize)?;
     let next = if end == bytes.len() { -1.0 } else { end as f64 };
     Ok(std::iter::once(Value::Number(next)).chain(values).collect())
 }
 
 /// Unpacks at most `limit` values, or all if it is 0. Returns where it ended.
-fn unpack(lua: &Lua, bytes: &[u8], offset: usize, limit: usize) -> mlua::Result<(usize, Vec<Value>)> {
-    let mut reader = Reader { lua, bytes, at: offset };
+fn unpack(
+    lua: &Lua,
+    meter: &Meter,
+    bytes: &[u8],
+    offset: usize,
+    limit: usize,
+) -> mlua::Result<(usize, Vec<Value>)> {
+    let mut reader = Reader { lua, meter, bytes, at: offset };
     let mut values = Vec::new();
     while reader.at < bytes.len() && (limit == 0 || values.len() < limit) {
         if values.len() >= RESULT_COUNT_MAX {
@@ -116,17 +136,54 @@ fn unpack(lua: &Lua, bytes: &[u8], offset: usize, limit: usize) -> mlua::Result<
     Ok((reader.at, values))
 }
 
-fn pack(out: &mut Vec<u8>, value: &Value, nesting: usize) -> mlua::Result<()> {
-    match value {
-        Value::Boolean(value) => out.push(if *value { 0xC3 } else { 0xC2 }),
-        Value::Integer(number) => pack_integer(out, *number),
-        Value::Number(number) => pack_number(out, *number),
-        Value::String(text) => pack_string(out, &text.as_bytes()),
-        Value::Table(_) if nesting == NESTING_MAX => out.push(0xC0),
-        Value::Table(table) => pack_table(out, table, nesting)?,
-        _ => out.push(0xC0),
+struct Packer<'a> {
+    lua: &'a Lua,
+    meter: &'a Meter,
+    out: Vec<u8>,
+}
+
+impl Packer<'_> {
+    fn value(&mut self, value: &Value, nesting: usize) -> mlua::Result<()> {
+        let text = if let Value::String(text) = value { text.as_bytes().len() } else { 0 };
+        self.meter.element(self.lua, text, self.out.len())?;
+        let out = &mut self.out;
+        match value {
+            Value::Boolean(value) => out.push(if *value { 0xC3 } else { 0xC2 }),
+            Value::Integer(number) => pack_integer(out, *number),
+            Value::Number(number) => pack_number(out, *number),
+            Value::String(text) => pack_string(out, &text.as_bytes()),
+            Value::Table(_) if nesting == NESTING_MAX => out.push(0xC0),
+            Value::Table(table) => self.table(table, nesting)?,
+            _ => out.push(0xC0),
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn table(&mut self, table: &Table, nesting: usize) -> mlua::Result<()> {
+        let (mut greatest, mut count, mut is_array) = (0, 0_usize, true);
+        for pair in table.pairs::<Value, Value>() {
+            self.meter.work(self.lua, 10)?;
+            count += 1;
+            match pair?.0 {
+                Value::Integer(index) if index >= 1 => greatest = greatest.max(index),
+                _ => is_array = false,
+            }
+        }
+        if is_array && greatest as usize == count {
+            pack_len(&mut self.out, count, 0x90, 0xDC);
+            for index in 1..=count {
+                self.value(&table.raw_get(index)?, nesting + 1)?;
+            }
+            return Ok(());
+        }
+        pack_len(&mut self.out, count, 0x80, 0xDE);
+        for pair in table.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            self.value(&key, nesting + 1)?;
+            self.value(&value, nesting + 1)?;
+        }
+        Ok(())
+    }
 }
 
 fn pack_integer(out: &mut Vec<u8>, number: i64) {
@@ -171,31 +228,6 @@ fn pack_string(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-fn pack_table(out: &mut Vec<u8>, table: &Table, nesting: usize) -> mlua::Result<()> {
-    let (mut greatest, mut count, mut is_array) = (0, 0_usize, true);
-    for pair in table.pairs::<Value, Value>() {
-        count += 1;
-        match pair?.0 {
-            Value::Integer(index) if index >= 1 => greatest = greatest.max(index),
-            _ => is_array = false,
-        }
-    }
-    if is_array && greatest as usize == count {
-        pack_len(out, count, 0x90, 0xDC);
-        for index in 1..=count {
-            pack(out, &table.raw_get(index)?, nesting + 1)?;
-        }
-        return Ok(());
-    }
-    pack_len(out, count, 0x80, 0xDE);
-    for pair in table.pairs::<Value, Value>() {
-        let (key, value) = pair?;
-        pack(out, &key, nesting + 1)?;
-        pack(out, &value, nesting + 1)?;
-    }
-    Ok(())
-}
-
 /// The header of an array or map; `long` is the tag for 16-bit lengths, the next one that for 32-bit lengths.
 fn pack_len(out: &mut Vec<u8>, len: usize, short: u8, long: u8) {
     match len {
@@ -207,6 +239,7 @@ fn pack_len(out: &mut Vec<u8>, len: usize, short: u8, long: u8) {
 
 struct Reader<'a> {
     lua: &'a Lua,
+    meter: &'a Meter,
     bytes: &'a [u8],
     at: usize,
 }
@@ -229,7 +262,8 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, nesting: usize) -> mlua::Result<Value> {
-        if nesting > UNPACKED_NESTING_MAX {
+        self.meter.element(self.lua, 0, 0)?;
+        if nesting > UNPACKED_NESTING_MAX || !self.meter.has_stack() {
             return Err(library_error(self.lua, "Bad data format in input."));
         }
         let tag = self.take(1)?[0];
@@ -271,7 +305,9 @@ impl<'a> Reader<'a> {
     }
 
     fn text(&mut self, len: usize) -> mlua::Result<Value> {
-        self.lua.create_string(self.take(len)?).map(Value::String)
+        let text = self.take(len)?;
+        self.meter.element(self.lua, len, 0)?;
+        self.lua.create_string(text).map(Value::String)
     }
 
     /// Reserves nothing on the word of the input.

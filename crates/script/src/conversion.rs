@@ -8,6 +8,8 @@ use std::ffi::c_int;
 use commands::error::up_to_nul;
 use wire::reply::ReplyBuffer;
 
+use crate::failure::Stopped;
+use crate::meter::Meter;
 use crate::number::write_general;
 use crate::stack::{Kind, Name, Stack};
 
@@ -20,13 +22,17 @@ const TOO_DEEP: &str = "ERR reached lua stack limit";
 const ROOM: c_int = 6;
 
 /// Pushes the reply of a command, which is complete. `false`: it is an error, and its table is pushed.
-pub(crate) fn to_lua(stack: &mut Stack<'_>, reply: &[u8]) -> bool {
+///
+/// # Errors
+/// There is no memory for it. Then what is pushed is of no use.
+pub(crate) fn to_lua(stack: &mut Stack<'_>, reply: &[u8], meter: &Meter) -> Result<bool, Stopped> {
     if let [b'-', text @ .., b'\r', b'\n'] = reply {
         push_error(stack, text, true);
-        return false;
+        return Ok(false);
     }
-    Reader { rest: reply }.value(stack);
-    true
+    let mut reader = Reader { rest: reply, meter, count: 0, is_short: false };
+    reader.value(stack);
+    if reader.is_short { Err(Stopped::Memory) } else { Ok(true) }
 }
 
 /// Pushes the table of an error reply.
@@ -48,7 +54,18 @@ pub(crate) fn push_error(stack: &mut Stack<'_>, text: &[u8], is_counted: bool) {
 
 struct Reader<'a> {
     rest: &'a [u8],
+    meter: &'a Meter,
+    /// The values so far.
+    count: usize,
+    /// Whether there is no memory for further values: what follows is nil.
+    is_short: bool,
 }
+
+/// A string as long as this is checked against the memory that is left.
+const CHECKED_SIZE: usize = 64 << 10;
+
+/// Values between two checks of the memory.
+const CHECKED_AT: usize = 256;
 
 impl<'a> Reader<'a> {
     fn line(&mut self) -> &'a [u8] {
@@ -65,18 +82,31 @@ impl<'a> Reader<'a> {
         bytes
     }
 
+    fn has_room(&mut self, stack: &Stack<'_>, size: usize) -> bool {
+        if !self.meter.has_room(stack.lua(), size) {
+            (self.rest, self.is_short) = (&[], true);
+        }
+        !self.is_short
+    }
+
     /// Pushes one value.
     fn value(&mut self, stack: &mut Stack<'_>) {
         let room = stack.reserve(ROOM);
         debug_assert!(room, "replies are not as deep as the stack");
         let line = self.line();
         let Some((kind, text)) = line.split_first() else { return stack.push_nil() };
+        self.count += 1;
+        let size = if line.len() < CHECKED_SIZE { 0 } else { line.len() };
+        if (size > 0 || self.count.is_multiple_of(CHECKED_AT)) && !self.has_room(stack, size) {
+            return stack.push_nil();
+        }
         let number = || -> i64 { wire::number::parse_i64_strict(text).unwrap_or(0) };
         match kind {
             b'+' => single(stack, Name::Ok, |stack| stack.push_bytes(text)),
             b'-' => push_error(stack, text, true),
             b':' => stack.push_number(number() as f64),
             b'$' => match usize::try_from(number()) {
+                Ok(len) if len >= CHECKED_SIZE && !self.has_room(stack, len) => stack.push_nil(),
                 Ok(len) => stack.push_bytes(self.bytes(len)),
                 Err(_) => stack.push_boolean(false),
             },

@@ -24,6 +24,33 @@ pub(crate) enum End {
     Again,
 }
 
+/// Why a function of the host ends before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// The script was killed.
+    Killed,
+    /// The code of a library runs too long.
+    Timeout,
+    /// There is no memory for the result.
+    Memory,
+}
+
+/// The error of Lua for an allocation that fails.
+pub(crate) const NO_MEMORY: &str = "not enough memory";
+
+impl From<Stopped> for Error {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Killed => Failure::End(End::Killed),
+            Stopped::Timeout => {
+                Failure::Reply { text: b"ERR FUNCTION LOAD timeout".to_vec(), is_counted: false }
+            }
+            Stopped::Memory => Failure::Text(NO_MEMORY.as_bytes().to_vec()),
+        }
+        .into()
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -53,19 +80,39 @@ pub(crate) fn library_error(lua: &Lua, text: impl AsRef<[u8]>) -> Error {
     Failure::Text(full).into()
 }
 
-/// The error of an argument of a library's function.
+/// The error of an argument of a library's function. The function is named as the script calls it.
 pub(crate) fn bad_argument(lua: &Lua, number: usize, function: &str, problem: &str) -> Error {
-    library_error(lua, format!("bad argument #{number} to '{function}' ({problem})"))
+    // 0: the function, 1: what limits its arguments, which the script calls.
+    let called = lua.inspect_stack(1, |debug| {
+        let names = debug.names();
+        (names.name.map(|name| name.into_owned()), names.name_what == Some("method"))
+    });
+    let (name, is_method) = called.unwrap_or((Some(function.to_owned()), false));
+    let name = name.unwrap_or_else(|| "?".to_owned());
+    let text = match number.checked_sub(usize::from(is_method)) {
+        Some(0) if is_method => format!("calling '{name}' on bad self ({problem})"),
+        number => format!("bad argument #{} to '{name}' ({problem})", number.unwrap_or(0)),
+    };
+    library_error(lua, text)
 }
 
-/// As Lua's `luaL_where(L, 1)`: the place in the function that called the running one.
+/// The frames that are searched for the place of an error.
+const FRAME_COUNT_MAX: usize = 8;
+
+/// As Lua's `luaL_where(L, 1)`: the place in the function that called the running one, apart from those of the sandbox.
 fn place_of_caller(lua: &Lua) -> Vec<u8> {
-    let place = lua.inspect_stack(1, |debug| {
-        let line = debug.current_line()?;
-        let source = debug.source();
-        Some(format!("{}:{line}: ", source.short_src.as_deref().unwrap_or("?")))
-    });
-    place.flatten().unwrap_or_default().into_bytes()
+    for level in 2..FRAME_COUNT_MAX {
+        let place = lua.inspect_stack(level, |debug| {
+            let source = debug.source().short_src.map(|text| text.into_owned()).unwrap_or_default();
+            (source, debug.current_line())
+        });
+        match place {
+            Some((source, _)) if source == "sandbox" => {}
+            Some((source, Some(line))) => return format!("{source}:{line}: ").into_bytes(),
+            Some((_, None)) | None => break,
+        }
+    }
+    Vec::new()
 }
 
 /// Returns what a script sees of an error: a table, a text, or nil if it must not catch it.

@@ -19,11 +19,12 @@ use wire::reply::ReplyBuffer;
 use wire::request::{Args, ArgsBuf};
 
 use crate::conversion::{self, ErrorReply};
-use crate::failure::{End, Failure, failure_of, text_of};
+use crate::failure::{End, Failure, Stopped, failure_of, text_of};
+use crate::meter::Meter;
 use crate::random::Random;
 use crate::source::DigestMap;
 use crate::stack::{Kind, Name, Stack, with_stack};
-use crate::{bit, cjson, cmsgpack, memory, structure};
+use crate::{bit, cjson, cmsgpack, memory, natives, structure};
 
 /// What a running script asks of the server.
 pub trait Server: 'static {
@@ -38,7 +39,21 @@ pub trait Server: 'static {
     fn set_propagation(&mut self, flags: u8);
     /// Called regularly while a script runs.
     fn interrupt(&mut self) -> Verdict;
+    /// The instructions until the next interrupt, as of the last one: few if those before took long.
+    fn interval(&self) -> u32 {
+        INTERVAL_MAX
+    }
+    /// Whether the command that was called last took so long that an interrupt is due.
+    fn is_due(&self) -> bool {
+        false
+    }
+    /// Called with the memory that the interpreter uses: when a run begins, at each interrupt, and when it ends. Returns how
+    /// much it may use.
+    fn memory_max(&mut self, used: usize) -> usize;
 }
+
+/// The most instructions between two interrupts.
+pub const INTERVAL_MAX: u32 = 10_000;
 
 /// Whether a script may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +79,10 @@ pub enum LogLevel {
 /// The settings of an interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The memory that scripts may use, in bytes.
+    /// The memory that the code of a library may use, in bytes. That of a run is said by its server.
     pub memory_max: usize,
+    /// The stack that runs have, in bytes.
+    pub stack_size: usize,
     /// Whether the deprecated functions `getfenv`, `setfenv` and `newproxy` exist.
     pub allows_insecure_api: bool,
     /// The constants that name the server: name and value.
@@ -114,7 +131,10 @@ pub enum Outcome {
 pub(crate) struct Running<S> {
     pub(crate) server: RefCell<Option<Box<S>>>,
     pub(crate) is_resp3: Cell<bool>,
+    /// The random numbers of all scripts.
     pub(crate) random: Cell<Random>,
+    /// Those of the script that runs, from when it has set a seed.
+    pub(crate) seeded: Cell<Option<Random>>,
     pub(crate) request: RefCell<ArgsBuf>,
     pub(crate) reply: RefCell<Vec<u8>>,
     /// The names that the stack pushes.
@@ -125,6 +145,12 @@ pub(crate) struct Running<S> {
     pub(crate) interrupts_left: Cell<Option<u32>>,
     /// Called when the server answers [`Verdict::Yield`].
     pub(crate) pause: RefCell<Option<Box<dyn Fn()>>>,
+    /// What functions of the host spend.
+    pub(crate) meter: Rc<Meter>,
+    /// The settings of `cjson`.
+    pub(crate) cjson: Rc<Cell<cjson::Settings>>,
+    /// The instructions between two interrupts.
+    pub(crate) interval: Cell<u32>,
 }
 
 /// See the module documentation.
@@ -133,8 +159,15 @@ pub struct Interpreter<S: Server> {
     pub(crate) running: Rc<Running<S>>,
     pub(crate) parts: Parts,
     scripts: DigestMap<Function>,
-    pub(crate) functions: HashMap<Vec<u8>, Function>,
+    /// The functions of libraries by name. The binding has few references, so they are in a table.
+    pub(crate) functions: Table,
+    /// Those that were called last.
+    pub(crate) recent: HashMap<Vec<u8>, Function>,
     settings: Settings,
+    /// The memory after the last collection of a run's garbage.
+    settled_size: usize,
+    /// Whether the globals `KEYS` and `ARGV` are those of a script.
+    has_arguments: bool,
 }
 
 /// The parts of the sandbox that the interpreter uses.
@@ -145,14 +178,22 @@ pub(crate) struct Parts {
     pub(crate) compile: Function,
     pub(crate) run_library: Function,
     pub(crate) environment_for_library: Function,
+    /// What the code of a library sees while it is loaded, copied for each.
+    pub(crate) library_api: Table,
 }
-
-/// Instructions between two calls of [`Server::interrupt`].
-const INTERRUPT_INSTRUCTION_COUNT: u32 = 100_000;
 
 /// A collection begins when the memory is this percentage of that after the one before. It goes on in steps of some
 /// kilobytes, as scripts allocate.
 const COLLECT_AT_PERCENT: c_int = 150;
+
+/// The stack that the code of a library has for recursions of the host, in bytes: it runs on the stack of a worker.
+const LIBRARY_STACK_SIZE: usize = 512 << 10;
+
+/// Garbage that runs may leave, in bytes.
+const GARBAGE_SIZE_MAX: usize = 16 << 20;
+
+/// Garbage that they may always leave, in bytes: a part of the room that an interpreter has at least.
+const GARBAGE_SIZE_MIN: usize = 256 << 10;
 
 /// Compiled scripts that are kept.
 const COMPILED_COUNT_MAX: usize = 2_000;
@@ -171,23 +212,29 @@ impl<S: Server> Interpreter<S> {
             server: RefCell::new(None),
             is_resp3: Cell::new(false),
             random: Cell::new(Random::new()),
+            seeded: Cell::new(None),
             request: RefCell::new(ArgsBuf::new()),
             reply: RefCell::new(Vec::new()),
             names: Name::table(&lua)?,
             panic: Cell::new(None),
             interrupts_left: Cell::new(None),
             pause: RefCell::new(None),
+            meter: Rc::new(Meter::new(settings.memory_max)),
+            cjson: Rc::default(),
+            interval: Cell::new(INTERVAL_MAX),
         });
         let own = lua.create_table()?;
+        let (meter, array_metatable) = (&running.meter, lua.create_table()?);
         for (name, library) in [
             ("bit", bit::library(&lua)?),
-            ("cjson", cjson::library(&lua)?),
-            ("cmsgpack", cmsgpack::library(&lua)?),
-            ("struct", structure::library(&lua)?),
+            ("cjson", cjson::library(&lua, meter, &running.cjson, &array_metatable)?),
+            ("cmsgpack", cmsgpack::library(&lua, meter)?),
+            ("struct", structure::library(&lua, meter)?),
         ] {
             own.set(name, library)?;
         }
         let host = api::host_functions(&lua, &running)?;
+        host.set("array_metatable", array_metatable)?;
         host.set("limit_on", memory::limit_function(&lua, settings.memory_max)?)?;
         host.set("limit_off", memory::limit_function(&lua, 0)?)?;
         let api = api::script_api(&lua, &running, &settings)?;
@@ -201,11 +248,23 @@ impl<S: Server> Interpreter<S> {
             compile: built.get("compile")?,
             run_library: built.get("run_library")?,
             environment_for_library: built.get("environment_for_library")?,
+            library_api: api::library_api(&lua, &running, &settings)?,
         };
         set_hook(&lua, &running)?;
         lua.gc_set_pause(COLLECT_AT_PERCENT);
-        let (scripts, functions) = (DigestMap::default(), HashMap::new());
-        Ok(Self { lua, running, parts, scripts, functions, settings })
+        let (scripts, functions, recent) = (DigestMap::default(), lua.create_table()?, HashMap::new());
+        let settled_size = lua.used_memory();
+        Ok(Self {
+            lua,
+            running,
+            parts,
+            scripts,
+            functions,
+            recent,
+            settings,
+            settled_size,
+            has_arguments: false,
+        })
     }
 
     /// The settings that it was made with.
@@ -274,32 +333,57 @@ impl<S: Server> Interpreter<S> {
         &mut self,
         run: Run<'_>,
         (keys, arguments): (Args<'_>, Args<'_>),
-        server: Box<S>,
+        mut server: Box<S>,
         out: &mut ReplyBuffer<'_>,
     ) -> (Box<S>, Outcome) {
+        self.reset_settings();
+        self.running.meter.begin_stack(self.settings.stack_size);
+        self.running.meter.set_memory_max(server.memory_max(self.lua.used_memory()));
         *self.running.server.borrow_mut() = Some(server);
-        self.running.is_resp3.set(false);
         let mark = out.mark();
         let outcome = self.call(run, keys, arguments, out);
         self.collect_if_large();
         if matches!(outcome, Outcome::Again) {
             out.truncate(mark);
         }
-        let server = self.running.server.borrow_mut().take().expect("put there above");
+        let mut server = self.running.server.borrow_mut().take().expect("put there above");
+        server.memory_max(self.lua.used_memory());
         (server, outcome)
     }
 
-    /// Turns the limit off, also after an error that has skipped that, and collects garbage if it fills half of the memory:
-    /// an allocation that fails does not collect it.
-    pub(crate) fn settle_memory(&self) {
+    /// What a script may set ends with it: the next one may be that of another user.
+    fn reset_settings(&self) {
+        self.running.is_resp3.set(false);
+        self.running.seeded.set(None);
+        self.running.cjson.set(cjson::Settings::default());
+    }
+
+    /// Prepares for the code of a library, which has no server.
+    pub(crate) fn begin_library(&self) {
+        self.reset_settings();
+        self.running.meter.begin_stack(LIBRARY_STACK_SIZE);
+        self.running.meter.set_memory_max(self.settings.memory_max);
+        self.running.interval.set(INTERVAL_MAX);
+        natives::set_interval(&self.lua, INTERVAL_MAX);
+    }
+
+    /// Turns the limit off, also after an error that has skipped that, and collects garbage if there is much: an allocation
+    /// that fails does not collect it.
+    pub(crate) fn settle_memory(&mut self) {
         let _ = self.lua.set_memory_limit(0);
         self.collect_if_large();
     }
 
-    fn collect_if_large(&self) {
-        if self.lua.used_memory() > self.settings.memory_max / 2 {
+    /// A run that reaches the limit fails, as its allocations do not collect garbage. So it is collected while it takes a part
+    /// of the room that is left, but not after each run: if other interpreters use the memory, there is never much room.
+    fn collect_if_large(&mut self) {
+        let used = self.lua.used_memory();
+        let garbage = used.saturating_sub(self.settled_size);
+        let room = self.running.meter.memory_max().saturating_sub(used);
+        if garbage > self.settled_size + GARBAGE_SIZE_MAX || garbage > (room / 2).max(GARBAGE_SIZE_MIN) {
             // Errors of finalizers are of no interest.
             let _ = self.lua.gc_collect();
+            self.settled_size = self.lua.used_memory();
         }
     }
 
@@ -316,12 +400,19 @@ impl<S: Server> Interpreter<S> {
             return failed(&Failure::Text(text).into(), out);
         }
         let function = match run {
-            Run::Script { sha, .. } => self.scripts.get(sha),
-            Run::Function { name } => self.functions.get(name),
+            Run::Script { sha, .. } => self.scripts.get(sha).cloned(),
+            Run::Function { name } => self.function(name).cloned(),
         };
         let Some(function) = function else {
             return failed(&Failure::Text(b"Function not found".to_vec()).into(), out);
         };
+        let is_script = matches!(run, Run::Script { .. });
+        if std::mem::replace(&mut self.has_arguments, is_script) && !is_script {
+            // They are those of a script, perhaps of another user. Removing a field does not fail.
+            for name in ["KEYS", "ARGV"] {
+                let _ = self.parts.globals.raw_set(name, Value::Nil);
+            }
+        }
         with_stack(&self.lua, &self.running.names, |stack| {
             let room = stack.reserve(ROOM);
             assert!(room, "the stack is empty between runs");
@@ -337,17 +428,17 @@ impl<S: Server> Interpreter<S> {
                         stack.put(globals);
                     }
                     stack.pop(1);
-                    stack.push(function);
+                    stack.push(&function);
                     0
                 }
                 Run::Function { .. } => {
-                    stack.push(function);
+                    stack.push(&function);
                     push_array(stack, keys);
                     push_array(stack, arguments);
                     2
                 }
             };
-            let succeeds = stack.call(argument_count, handler, self.settings.memory_max);
+            let succeeds = stack.call(argument_count, handler, self.running.meter.memory_max());
             self.outcome(succeeds, stack, out)
         })
     }
@@ -400,34 +491,54 @@ fn push_array(stack: &mut Stack<'_>, args: Args<'_>) {
     }
 }
 
+/// Interrupts scripts: after a number of instructions, and when functions of the host have worked for a while.
 fn set_hook<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> mlua::Result<()> {
+    // The meter belongs to what is running, so it refers to it weakly.
+    let weak = Rc::downgrade(running);
+    running.meter.set_interrupt(move |lua| match weak.upgrade() {
+        Some(running) => interrupt(lua, &running),
+        None => Ok(()),
+    });
     let running = Rc::clone(running);
-    let triggers = HookTriggers::new().every_nth_instruction(INTERRUPT_INSTRUCTION_COUNT);
-    lua.set_global_hook(triggers, move |_, _| {
-        loop {
-            let verdict = match running.server.try_borrow_mut() {
-                Ok(mut server) => server.as_mut().map(|server| server.interrupt()),
-                Err(_) => Some(Verdict::Continue),
-            };
-            let Some(verdict) = verdict else {
-                // Without a server a library is loaded or a text compiled; the latter has no limit.
-                if let Some(left) = running.interrupts_left.get() {
-                    let Some(left) = left.checked_sub(1) else {
-                        let text = b"ERR FUNCTION LOAD timeout".to_vec();
-                        return Err(Failure::Reply { text, is_counted: false }.into());
-                    };
-                    running.interrupts_left.set(Some(left));
-                }
-                return Ok(VmState::Continue);
-            };
-            match verdict {
-                Verdict::Continue => return Ok(VmState::Continue),
-                Verdict::Kill => return Err(Failure::End(End::Killed).into()),
-                Verdict::Yield => match &*running.pause.borrow() {
-                    Some(pause) => pause(),
-                    None => return Ok(VmState::Continue),
-                },
-            }
+    let triggers = HookTriggers::new().every_nth_instruction(INTERVAL_MAX);
+    lua.set_global_hook(triggers, move |lua, _| {
+        interrupt(lua, &running)?;
+        natives::set_interval(lua, running.interval.get());
+        let has_limit = lua.set_memory_limit(0)? > 0;
+        if has_limit {
+            lua.set_memory_limit(running.meter.memory_max())?;
         }
+        Ok(VmState::Continue)
     })
+}
+
+/// Asks the server whether the script may go on, and pauses it if the server says so.
+fn interrupt<S: Server>(lua: &Lua, running: &Running<S>) -> Result<(), Stopped> {
+    let used = lua.used_memory();
+    loop {
+        let verdict = match running.server.try_borrow_mut() {
+            Ok(mut server) => server.as_mut().map(|server| {
+                running.meter.set_memory_max(server.memory_max(used));
+                let verdict = server.interrupt();
+                running.interval.set(server.interval());
+                verdict
+            }),
+            Err(_) => Some(Verdict::Continue),
+        };
+        let Some(verdict) = verdict else {
+            // Without a server a library is loaded or a text compiled; the latter has no limit.
+            if let Some(left) = running.interrupts_left.get() {
+                running.interrupts_left.set(Some(left.checked_sub(1).ok_or(Stopped::Timeout)?));
+            }
+            return Ok(());
+        };
+        match verdict {
+            Verdict::Continue => return Ok(()),
+            Verdict::Kill => return Err(Stopped::Killed),
+            Verdict::Yield => match &*running.pause.borrow() {
+                Some(pause) => pause(),
+                None => return Ok(()),
+            },
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //! Invariant: no script can reach a value of the host other than through the functions of the API.
 
 mod bit;
+mod checked;
 mod cjson;
 mod cmsgpack;
 mod conversion;
@@ -13,13 +14,22 @@ mod failure;
 mod interpreter;
 mod library;
 mod memory;
+mod meter;
+mod natives;
 mod number;
+mod pattern;
 mod random;
 mod source;
 mod stack;
+mod strings;
 mod structure;
 
 pub use self::conversion::ErrorReply;
-pub use self::interpreter::{Interpreter, LogLevel, Outcome, Run, Server, Settings, Verdict, Version};
+pub use self::interpreter::{
+    INTERVAL_MAX, Interpreter, LogLevel, Outcome, Run, Server, Settings, Verdict, Version,
+};
 pub use self::library::{LibraryError, LibraryHeader, LoadedFunction, LoadedLibrary};
-pub use self::source::{Analysis, DigestMap, ScriptFlags, Shebang, ShebangError, analyse, sha1_hex};
+pub use self::source::{
+    Analysis, DigestMap, LibraryAnalysis, ScriptFlags, Shebang, ShebangError, analyse, analyse_library,
+    sha1_hex,
+};

@@ -8,7 +8,6 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 use wire::request::words_of;
 
 use crate::failure::{Failure, api_error, failure_of, text_of};
-use crate::interpreter::api;
 use crate::interpreter::{Interpreter, Server};
 use crate::memory::host_function;
 use crate::source::ScriptFlags;
@@ -98,9 +97,19 @@ fn is_valid_name(name: &[u8]) -> bool {
 }
 
 /// How many interrupts the code of a library may see: some ten million instructions.
-const LOAD_INTERRUPT_COUNT: u32 = 200;
+const LOAD_INTERRUPT_COUNT: u32 = 1_000;
 
-type Registered = Rc<RefCell<Option<Vec<(LoadedFunction, Function)>>>>;
+/// What the code of a library has registered. The binding has few references, so functions are in a table.
+struct Registering {
+    functions: Vec<LoadedFunction>,
+    callbacks: Table,
+}
+
+/// There is none when the code has ended.
+type Registered = Rc<RefCell<Option<Registering>>>;
+
+/// Functions that are found without the table.
+const RECENT_COUNT_MAX: usize = 500;
 
 impl<S: Server> Interpreter<S> {
     /// Runs the code of a library, and keeps the functions that it registers, which replace those of the same names. Code
@@ -109,16 +118,41 @@ impl<S: Server> Interpreter<S> {
     /// # Errors
     /// If the code fails; then nothing is kept.
     pub fn load_library(&mut self, code: &[u8]) -> Result<LoadedLibrary, LibraryError> {
+        let failed = |error: mlua::Error| LibraryError::new(&format!("ERR {}", text_of(&error)));
+        let (library, callbacks) = self.registered(code)?;
+        for (function, index) in library.functions.iter().zip(1..) {
+            let name = self.lua.create_string(&function.name);
+            let callback: mlua::Result<Function> = callbacks.raw_get(index);
+            let kept = name.and_then(|name| self.functions.raw_set(name, callback?));
+            kept.map_err(failed)?;
+            self.recent.remove(&function.name);
+        }
+        Ok(library)
+    }
+
+    /// As [`Self::load_library`], but keeps nothing.
+    ///
+    /// # Errors
+    /// If the code fails.
+    pub fn check_library(&mut self, code: &[u8]) -> Result<LoadedLibrary, LibraryError> {
+        self.registered(code).map(|(library, _)| library)
+    }
+
+    /// Runs the code of a library. Returns what it registers, and its functions.
+    fn registered(&mut self, code: &[u8]) -> Result<(LoadedLibrary, Table), LibraryError> {
         let header = LibraryHeader::parse(code)?;
-        let registered: Registered = Rc::new(RefCell::new(Some(Vec::new())));
+        let failed = |error: mlua::Error| LibraryError::new(&format!("ERR {}", text_of(&error)));
+        let callbacks = self.lua.create_table().map_err(failed)?;
+        let begun = Registering { functions: Vec::new(), callbacks: callbacks.clone() };
+        let registered: Registered = Rc::new(RefCell::new(Some(begun)));
         let result = self.run_library(&code[header.size..], &registered);
-        let functions = registered.borrow_mut().take().unwrap_or_default();
+        let functions = registered.borrow_mut().take().map(|all| all.functions).unwrap_or_default();
         result?;
         if functions.is_empty() {
             return Err(LibraryError::new("ERR No functions registered"));
         }
         let mut names = HashSet::new();
-        for (function, _) in &functions {
+        for function in &functions {
             if !is_valid_name(&function.name) {
                 return Err(LibraryError::new(
                     "ERR Function names can only contain letters, numbers, or underscores(_) and must be at least one \
@@ -129,22 +163,35 @@ impl<S: Server> Interpreter<S> {
                 return Err(LibraryError::new("ERR Function already exists in the library"));
             }
         }
-        let mut loaded = Vec::new();
-        for (function, callback) in functions {
-            self.functions.insert(function.name.clone(), callback);
-            loaded.push(function);
-        }
-        Ok(LoadedLibrary { functions: loaded })
+        Ok((LoadedLibrary { functions }, callbacks))
     }
 
     /// Forgets a function.
     pub fn forget_function(&mut self, name: &[u8]) {
-        self.functions.remove(name);
+        self.recent.remove(name);
+        // Removing a field does not fail; it needs memory for the name.
+        let key = self.lua.create_string(name);
+        let _ = key.and_then(|key| self.functions.raw_set(key, Value::Nil));
     }
 
     /// Forgets all functions.
     pub fn forget_functions(&mut self) {
-        self.functions.clear();
+        self.recent.clear();
+        // `Table::clear` of the binding leaves a value on the stack.
+        self.functions = self.lua.create_table().expect("the memory limit is off between runs");
+    }
+
+    /// The function with this name.
+    pub(crate) fn function(&mut self, name: &[u8]) -> Option<&Function> {
+        if !self.recent.contains_key(name) {
+            let key = self.lua.create_string(name).ok()?;
+            let found: Function = self.functions.raw_get::<Option<Function>>(key).ok()??;
+            if self.recent.len() >= RECENT_COUNT_MAX {
+                self.recent.clear();
+            }
+            self.recent.insert(name.to_vec(), found);
+        }
+        self.recent.get(name)
     }
 
     fn run_library(&mut self, code: &[u8], registered: &Registered) -> Result<(), LibraryError> {
@@ -167,6 +214,7 @@ impl<S: Server> Interpreter<S> {
             self.library_environment(registered).map_err(|error| failed("registering functions", error))?;
         let main = self.compile_text(code, "@user_function", &environment);
         let main = main.map_err(|text| failed("compiling function", Failure::Text(text).into()))?;
+        self.begin_library();
         self.running.interrupts_left.set(Some(LOAD_INTERRUPT_COUNT));
         let result = match self.parts.run_library.call::<(bool, Value)>(main) {
             Ok((true, _)) => Ok(()),
@@ -182,36 +230,20 @@ impl<S: Server> Interpreter<S> {
     }
 
     fn library_environment(&self, registered: &Registered) -> mlua::Result<(Table, Function)> {
-        let api = api::common_api(&self.lua, &self.running, self.settings())?;
-        // The code of a library runs no commands.
-        for name in [
-            "call",
-            "pcall",
-            "acl_check_cmd",
-            "set_repl",
-            "setresp",
-            "sha1hex",
-            "error_reply",
-            "status_reply",
-        ] {
-            api.raw_set(name, Value::Nil)?;
-        }
         let list = Rc::clone(registered);
-        api.set(
-            "register_function",
-            host_function(&self.lua, move |lua, args: MultiValue| {
-                let mut list = list.borrow_mut();
-                let Some(list) = list.as_mut() else {
-                    return Err(api_error(
-                        "server.register_function can only be called on FUNCTION LOAD command",
-                    ));
-                };
-                let (function, callback) = registration(lua, &args)?;
-                list.push((function, callback));
-                Ok(())
-            })?,
-        )?;
-        self.parts.environment_for_library.call(api)
+        let register = host_function(&self.lua, move |lua, args: MultiValue| {
+            let mut list = list.borrow_mut();
+            let Some(list) = list.as_mut() else {
+                return Err(api_error(
+                    "server.register_function can only be called on FUNCTION LOAD command",
+                ));
+            };
+            let (function, callback) = registration(lua, &args)?;
+            list.callbacks.raw_push(callback)?;
+            list.functions.push(function);
+            Ok(())
+        })?;
+        self.parts.environment_for_library.call((&self.parts.library_api, register))
     }
 }
 

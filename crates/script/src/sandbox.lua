@@ -14,7 +14,7 @@ local raw = {
 }
 local type, error, next, pairs, rawget, rawset, tostring = type, error, next, pairs, rawget, rawset, tostring
 local raw_pcall, raw_xpcall, raw_setmetatable, raw_getmetatable = host.pcall, host.xpcall, setmetatable, getmetatable
-local explain, where = host.explain, host.where
+local explain, where, charge, is_shared = host.explain, host.where, host.charge, host.is_shared
 
 -- Protected tables --------------------------------------------------------------------------------------------
 
@@ -31,6 +31,10 @@ end
 
 local shown_metatable = protect({__index = refuse, __newindex = refuse})
 local string_metatable
+
+-- The metatable of arrays that `cjson` marks.
+backing[host.array_metatable] = {}
+raw_setmetatable(host.array_metatable, {__newindex = refuse})
 
 local globals = {}
 local G = {}
@@ -58,15 +62,12 @@ local function getmetatable(value)
     return raw_getmetatable(value)
 end
 
--- Functions that write to a table, guarded against protected ones.
-local function guarded(write)
-    return function(target, ...)
-        if target ~= nil and backing[target] then error(READONLY, 0) end
-        return write(target, ...)
-    end
+-- Functions of Lua's own in C, with a check before them: of protected tables, of what they cost, or of both.
+local function checked(original, options)
+    return host.checked(original, options) or original
 end
 
-local function next_of(target, key) return next(target ~= nil and backing[target] or target, key) end
+local next_of = checked(next, {protected = backing, reads = true})
 
 -- Errors ------------------------------------------------------------------------------------------------------
 
@@ -157,11 +158,46 @@ local function copy(source)
 end
 
 local strings, tables, maths, coroutines = copy(raw.string), copy(raw.table), copy(raw.math), copy(raw.coroutine)
-for _, name in pairs({"insert", "remove", "sort", "setn"}) do
-    if tables[name] then tables[name] = guarded(tables[name]) end
+-- The number of arguments from which the work grows with the table.
+local costs_of_tables = {insert = 3, remove = 2, sort = 1, concat = 1, maxn = 1, setn = 9, foreachi = 2}
+local writing = {insert = true, remove = true, sort = true, setn = true}
+
+-- In the place of functions in C that would visit very many elements: a list may seem long, or a place be far below it.
+local slow = {}
+function slow.insert(list, place, value)
+    for index = #list + 1, place + 1, -1 do rawset(list, index, rawget(list, index - 1)) end
+    rawset(list, place, value)
 end
+function slow.remove(list, place)
+    local count = #list
+    if place < 1 or place > count then return end
+    local removed = rawget(list, place)
+    for index = place, count - 1 do rawset(list, index, rawget(list, index + 1)) end
+    rawset(list, count, nil)
+    return removed
+end
+function slow.foreachi(list, visit)
+    for index = 1, #list do
+        local result = visit(index, rawget(list, index))
+        if result ~= nil then return result end
+    end
+end
+
+for name, count in pairs(costs_of_tables) do
+    tables[name] = checked(tables[name], {
+        protected = writing[name] and backing or nil, cost = 1, table_from = count,
+        compare = name == "sort" and function(left, right) return left < right end or nil,
+        slow = slow[name], calls = name == "foreachi",
+    })
+end
+for _, name in pairs({"byte", "format", "lower", "reverse", "sub", "upper"}) do
+    strings[name] = checked(strings[name], {cost = 1})
+end
+for name, run in pairs(host.patterns) do strings[name] = run end
+-- Each thread of Lua has its own count of instructions: creating one costs as much as it may run until it is interrupted.
+for _, name in pairs({"create", "wrap"}) do coroutines[name] = checked(coroutines[name], {cost = 500}) end
 maths.random, maths.randomseed = host.random, host.randomseed
-strings.rep = host.rep(raw.string.rep)
+strings.rep = host.rep
 function coroutines.resume(...) return settle_resumed(raw.coroutine.resume(...)) end
 
 for _, name in pairs({
@@ -172,30 +208,20 @@ end
 globals._VERSION = _VERSION
 globals._G = G
 globals.load, globals.loadstring, globals.getmetatable = load, loadstring, getmetatable
-globals.rawset, globals.setmetatable = guarded(rawset), guarded(raw_setmetatable)
-function globals.rawget(target, key)
-    return rawget(target ~= nil and backing[target] or target, key)
-end
-function globals.next(target, key) return next_of(target, key) end
-function globals.pairs(target)
-    if target ~= nil and backing[target] then return next_of, target, nil end
-    return pairs(target)
-end
--- Lua 5.1.5 counts the results in an `int`, which overflows.
-local raw_unpack, tonumber = unpack, tonumber
-function globals.unpack(list, first, last)
-    local from = tonumber(first or 1)
-    local to = tonumber(last or (type(list) == "table" and #list or 0))
-    if from and to and not (to - from < 8000) then error("too many results to unpack", 2) end
-    -- The arguments count towards Lua's limit of 8,000 values on the stack.
-    if last == nil and first == nil then return raw_unpack(list) end
-    if last == nil then return raw_unpack(list, first) end
-    return raw_unpack(list, first, last)
-end
+globals.rawset = checked(rawset, {protected = backing})
+globals.setmetatable = checked(raw_setmetatable, {protected = backing})
+globals.rawget = checked(rawget, {protected = backing, reads = true})
+globals.next, globals.pairs = next_of, host.pairs(next, backing, next_of)
+globals.unpack = checked(unpack, {unpacks = true, cost = 1})
 local raw_collectgarbage = collectgarbage
 function globals.collectgarbage(what, ...)
-    -- The settings of the collector are those of the server.
-    if what == "stop" or what == "restart" or what == "setpause" or what == "setstepmul" then return 0 end
+    -- The settings of the collector are those of the server. Lua ends their names at a NUL.
+    local name = type(what) == "string" and raw.string.match(what, "^%Z*") or what
+    if name == "stop" or name == "restart" or name == "setpause" or name == "setstepmul" then return 0 end
+    if type(name) == "string" and name ~= "collect" and name ~= "step" and name ~= "count" then
+        error("bad argument #1 to 'collectgarbage' (invalid option '" .. name .. "')", 2)
+    end
+    if name ~= "count" then charge(raw_collectgarbage("count")) end
     return raw_collectgarbage(what, ...)
 end
 function globals.pcall(...) return settle(raw_pcall(...)) end
@@ -219,7 +245,9 @@ if allows_insecure then
         return G
     end
     function globals.setfenv(target, environment)
-        if type(target) ~= "function" then error("'setfenv' cannot change environment of given object", 2) end
+        if type(target) ~= "function" or is_shared(target) then
+            error("'setfenv' cannot change environment of given object", 2)
+        end
         return raw.setfenv(target, environment)
     end
 end
@@ -262,7 +290,9 @@ end
 
 -- The environment of a library while its code runs: `server` registers functions there, and runs no commands. Returns it
 -- with the function that ends this.
-local function environment_for_library(library_api)
+local function environment_for_library(template, register)
+    local library_api = copy(template)
+    library_api.register_function = register
     raw_setmetatable(library_api, {__index = refuse_global})
     local protected = protect(library_api)
     -- Nothing else exists until the library is loaded.

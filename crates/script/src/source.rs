@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use sha1::{Digest, Sha1};
 
-pub use self::analysis::{Analysis, analyse};
+pub use self::analysis::{Analysis, LibraryAnalysis, analyse, analyse_library};
 pub use self::shebang::{ScriptFlags, Shebang, ShebangError};
 
 /// The digest of a text, in hexadecimal digits of lower case.

@@ -1,7 +1,7 @@
 //! The stack of Lua, used by calls of commands and by runs without a value of the binding for each argument and result.
 //!
-//! The only file of this crate with `unsafe`. A [`Stack`] checks each access: positions against the top, types before
-//! they are relied on, room before a push. [`function`] makes functions that Lua calls with a stack.
+//! With `natives.rs` and `checked.rs` the only file of this crate with `unsafe`. A [`Stack`] checks each access: positions against the
+//! top, types before they are relied on, room before a push. [`function`] makes functions that Lua calls with a stack.
 //!
 //! Invariants:
 //! 1. A stack borrows a live state of Lua, and belongs to the function that runs there.
@@ -16,7 +16,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use mlua::ffi;
-use mlua::{Function, IntoLua, LightUserData, Lua, Table, Value, WeakLua};
+use mlua::{Function, IntoLua, IntoLuaMulti, LightUserData, Lua, MultiValue, Table, Value, WeakLua};
+
+use crate::failure::{End, Failure, NO_MEMORY, Stopped};
+use crate::meter::Meter;
 
 /// The names of globals and of fields in replies, which a stack pushes without hashing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +68,16 @@ impl Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Leave {
-    /// It returns the topmost value.
-    Return,
+    /// It returns the topmost values.
+    Return(c_int),
     /// It raises the topmost value as an error.
     Raise,
-    /// It raises the error that ends the script.
-    End,
+    /// It raises the error that ends the script: it must be run again.
+    Again,
+    /// It raises the error that ends the script: it was killed.
+    Killed,
+    /// It raises the error that ends the code of a library: it runs too long.
+    Timeout,
 }
 
 /// What functions of [`function`] call.
@@ -79,20 +86,26 @@ pub(crate) trait Callee: 'static {
     fn called<const RAISES: bool>(&self, stack: &mut Stack<'_>) -> Leave;
     /// Takes the payload of a panic in [`Self::called`]. The script ends.
     fn panicked(&self, payload: Box<dyn Any + Send>);
+    /// What functions of the host spend.
+    fn meter(&self) -> &Meter;
 }
 
 /// What a function of [`function`] refers to. Kept by the state until it is closed.
-struct Bound<C> {
-    callee: Rc<C>,
+pub(crate) struct Bound<C> {
+    pub(crate) callee: Rc<C>,
     lua: WeakLua,
 }
 
-/// The values that belong to a function of [`function`].
+/// The values that belong to each function: what it refers to, the table of names, and the errors that end a script.
 const BOUND: c_int = ffi::lua_upvalueindex(1);
 const NAMES: c_int = ffi::lua_upvalueindex(2);
-const END: c_int = ffi::lua_upvalueindex(3);
+const AGAIN: c_int = ffi::lua_upvalueindex(3);
+const KILLED: c_int = ffi::lua_upvalueindex(4);
+const TIMEOUT: c_int = ffi::lua_upvalueindex(5);
+/// Their number. Further values follow them.
+pub(crate) const UPVALUE_COUNT: c_int = 5;
 
-/// Creates a function that calls `callee`. `end` is the error that ends the script.
+/// Creates a function that calls `callee`.
 ///
 /// # Panics
 /// If the state has another callee of the same type.
@@ -100,51 +113,85 @@ pub(crate) fn function<C: Callee, const RAISES: bool>(
     lua: &Lua,
     callee: &Rc<C>,
     names: &Table,
-    end: mlua::Error,
+) -> mlua::Result<Function> {
+    closure(lua, callee, names, (), enter::<C, RAISES>)
+}
+
+/// Creates a function with the values above and `further` ones.
+pub(crate) fn closure<C: Callee>(
+    lua: &Lua,
+    callee: &Rc<C>,
+    names: &Table,
+    further: impl IntoLuaMulti,
+    enter: ffi::lua_CFunction,
 ) -> mlua::Result<Function> {
     if lua.app_data_ref::<Rc<Bound<C>>>().is_none() {
         lua.set_app_data(Rc::new(Bound { callee: Rc::clone(callee), lua: lua.weak() }));
     }
     let bound = lua.app_data_ref::<Rc<Bound<C>>>().map(|kept| Rc::clone(&kept)).expect("it is kept there");
     assert!(Rc::ptr_eq(&bound.callee, callee), "a state has one callee of a type");
-    let upvalues = (LightUserData(Rc::as_ptr(&bound).cast_mut().cast()), names, Value::Error(Box::new(end)));
+    let ends = [Failure::End(End::Again).into(), Stopped::Killed.into(), Stopped::Timeout.into()];
+    let mut upvalues: MultiValue =
+        (LightUserData(Rc::as_ptr(&bound).cast_mut().cast()), names).into_lua_multi(lua)?;
+    upvalues.extend(ends.map(|end| Value::Error(Box::new(end))));
+    upvalues.extend(further.into_lua_multi(lua)?);
+    let count = upvalues.len() as c_int;
     let push = |state| {
-        // SAFETY: the three upvalues are on the stack, and their function needs no further room.
-        unsafe { ffi::lua_pushcclosure(state, enter::<C, RAISES>, 3) };
+        // SAFETY: the upvalues are on the stack, and their function needs no further room.
+        unsafe { ffi::lua_pushcclosure(state, enter, count) };
     };
-    // SAFETY: (1) `push` takes the three values and leaves one. (2) It holds nothing with a destructor.
+    // SAFETY: (1) `push` takes the values and leaves one. (2) It holds nothing with a destructor.
     unsafe { lua.exec_raw(upvalues, push) }
 }
 
 /// Called by Lua.
 ///
 /// # Safety
-/// 1. It is called by Lua as a function of [`function`], with its three upvalues.
+/// 1. It is called by Lua as a function of [`closure`], with its upvalues.
 unsafe extern "C-unwind" fn enter<C: Callee, const RAISES: bool>(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: (1) as above.
+    let bound: &Bound<C> = unsafe { bound(state) };
+    let leave = call(bound, state, |callee, stack| callee.called::<RAISES>(stack));
+    // SAFETY: (1) as above. (2) No value here has a destructor.
+    unsafe { depart(state, leave) }
+}
+
+/// What the running function refers to.
+///
+/// # Safety
+/// 1. The running function is one of [`closure`] for this type.
+pub(crate) unsafe fn bound<'a, C>(state: *mut ffi::lua_State) -> &'a Bound<C> {
     // SAFETY: (1) it is the first upvalue.
     let bound: *const Bound<C> = unsafe { ffi::lua_touserdata(state, BOUND) }.cast();
     // SAFETY: (1) the state keeps it until it is closed, and it is never changed.
-    let bound = unsafe { &*bound };
-    match call(bound, state, |callee, stack| callee.called::<RAISES>(stack)) {
-        None => 0,
-        Some(Leave::Return) => 1,
-        Some(Leave::Raise) => {
-            // SAFETY: a value is on the stack, and no value here has a destructor.
-            unsafe { ffi::lua_error(state) }
-        }
-        Some(Leave::End) => {
-            // SAFETY: the state is live.
-            unsafe { ffi::lua_settop(state, 0) };
-            // SAFETY: (1) it is the third upvalue. There is room, as the stack is empty.
-            unsafe { ffi::lua_pushvalue(state, END) };
-            // SAFETY: as above.
-            unsafe { ffi::lua_error(state) }
-        }
-    }
+    unsafe { &*bound }
 }
 
-/// Calls without the memory limit, and leaves at most one value. `None`: the state is being closed.
-fn call<C: Callee>(
+/// Leaves the running function: returns the number of its results, or raises an error.
+///
+/// # Safety
+/// 1. The running function is one of [`closure`].
+/// 2. No caller has a value with a destructor.
+pub(crate) unsafe fn depart(state: *mut ffi::lua_State, leave: Option<Leave>) -> c_int {
+    let end = match leave {
+        None => return 0,
+        Some(Leave::Return(count)) => return count,
+        // SAFETY: a value is on the stack, and (2).
+        Some(Leave::Raise) => unsafe { ffi::lua_error(state) },
+        Some(Leave::Again) => AGAIN,
+        Some(Leave::Killed) => KILLED,
+        Some(Leave::Timeout) => TIMEOUT,
+    };
+    // SAFETY: the state is live.
+    unsafe { ffi::lua_settop(state, 0) };
+    // SAFETY: (1) it is an upvalue. There is room, as the stack is empty.
+    unsafe { ffi::lua_pushvalue(state, end) };
+    // SAFETY: as above.
+    unsafe { ffi::lua_error(state) }
+}
+
+/// Calls without the memory limit. `None`: the state is being closed.
+pub(crate) fn call<C: Callee>(
     bound: &Bound<C>,
     state: *mut ffi::lua_State,
     act: impl FnOnce(&C, &mut Stack<'_>) -> Leave,
@@ -156,14 +203,19 @@ fn call<C: Callee>(
         let top = unsafe { ffi::lua_gettop(state) };
         let mut stack = Stack { lua: &lua, state, names: NAMES, base: 0, top, free: ffi::LUA_MINSTACK };
         let leave = act(&bound.callee, &mut stack);
-        assert!(leave == Leave::End || stack.top > 0, "there is a value to leave with");
+        let count = match leave {
+            Leave::Return(count) => count,
+            Leave::Raise => 1,
+            Leave::Again | Leave::Killed | Leave::Timeout => 0,
+        };
+        assert!(stack.top >= count, "there are values to leave with");
         leave
     }));
     // The limit was there before, so it can be set.
     let _ = lua.set_memory_limit(limit);
     Some(result.unwrap_or_else(|payload| {
         bound.callee.panicked(payload);
-        Leave::End
+        Leave::Again
     }))
 }
 
@@ -248,18 +300,36 @@ pub(crate) enum Kind {
 /// See the module documentation. Positions begin at 1.
 pub(crate) struct Stack<'a> {
     lua: &'a Lua,
-    state: *mut ffi::lua_State,
+    pub(crate) state: *mut ffi::lua_State,
     /// Where the table of names is.
     names: c_int,
     /// What is below is not touched.
-    base: c_int,
+    pub(crate) base: c_int,
     /// The position of the topmost value.
     top: c_int,
     /// The values that may be pushed.
     free: c_int,
 }
 
-impl Stack<'_> {
+impl<'a> Stack<'a> {
+    /// The state of Lua.
+    pub(crate) fn lua(&self) -> &'a Lua {
+        self.lua
+    }
+
+    /// Leaves with an error of Lua's own that has no place, or with one that ends the script.
+    pub(crate) fn stop(&mut self, stopped: Stopped) -> Leave {
+        match stopped {
+            Stopped::Killed => Leave::Killed,
+            Stopped::Timeout => Leave::Timeout,
+            Stopped::Memory => {
+                self.cut(self.base);
+                self.push_bytes(NO_MEMORY.as_bytes());
+                Leave::Raise
+            }
+        }
+    }
+
     /// The position of the topmost value.
     pub(crate) fn top(&self) -> c_int {
         self.top
@@ -278,7 +348,7 @@ impl Stack<'_> {
         is_there
     }
 
-    fn take_room(&mut self) {
+    pub(crate) fn take_room(&mut self) {
         assert!(self.free > 0, "room is reserved");
         self.free -= 1;
         self.top += 1;

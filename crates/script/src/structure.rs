@@ -1,9 +1,12 @@
 //! The library `struct`: values from and to C structures in a string.
 
-use mlua::{Lua, MultiValue, Table, Value};
+use std::rc::Rc;
+
+use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use crate::failure::{bad_argument, library_error};
 use crate::memory::host_function;
+use crate::meter::Meter;
 
 /// The largest integer, in bytes.
 const INTEGER_SIZE_MAX: usize = 32;
@@ -11,21 +14,29 @@ const INTEGER_SIZE_MAX: usize = 32;
 /// The alignment that `!` without a number selects.
 const ALIGNMENT: usize = 8;
 
+/// Results of one call. Each takes a reference of the binding, which has 8,000.
+const RESULT_COUNT_MAX: usize = 5_000;
+
 /// The longest result, in bytes.
 const SIZE_MAX: usize = 512 << 20;
 
 /// The library.
-pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
+pub(crate) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let library = lua.create_table()?;
-    library.set("pack", host_function(lua, pack)?)?;
-    library.set("unpack", host_function(lua, unpack)?)?;
-    library.set("size", host_function(lua, size)?)?;
+    for (name, run) in [("pack", pack as Run), ("unpack", unpack), ("size", size)] {
+        let own = Rc::clone(meter);
+        library.set(name, host_function(lua, move |lua, args: MultiValue| run(lua, args, &own))?)?;
+    }
     Ok(library)
 }
+
+/// A function of the library.
+type Run = fn(&Lua, MultiValue, &Meter) -> mlua::Result<MultiValue>;
 
 /// The state while a format is read.
 struct Format<'a> {
     lua: &'a Lua,
+    meter: &'a Meter,
     function: &'static str,
     rest: &'a [u8],
     is_little: bool,
@@ -41,8 +52,8 @@ struct Item {
 }
 
 impl<'a> Format<'a> {
-    fn new(lua: &'a Lua, function: &'static str, text: &'a [u8]) -> Self {
-        Self { lua, function, rest: text, is_little: cfg!(target_endian = "little"), alignment: 1 }
+    fn new(lua: &'a Lua, meter: &'a Meter, function: &'static str, text: &'a [u8]) -> Self {
+        Self { lua, meter, function, rest: text, is_little: cfg!(target_endian = "little"), alignment: 1 }
     }
 
     /// A number in the format; `None`: there is none.
@@ -73,6 +84,7 @@ impl<'a> Format<'a> {
     fn next(&mut self, position: usize) -> mlua::Result<Option<Item>> {
         loop {
             let Some((&option, rest)) = self.rest.split_first() else { return Ok(None) };
+            self.meter.element(self.lua, 0, position)?;
             self.rest = rest;
             let size = match option {
                 b' ' => continue,
@@ -131,12 +143,12 @@ fn number_at(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> mlua
         .ok_or_else(|| bad_argument(lua, index + 1, function, &format!("number expected, got {found}")))
 }
 
-fn pack(lua: &Lua, mut args: MultiValue) -> mlua::Result<mlua::String> {
+fn pack(lua: &Lua, mut args: MultiValue, meter: &Meter) -> mlua::Result<MultiValue> {
     let format = text_at(lua, &args, 0, "pack")?;
     // The first missing argument counts as nil, as in Valkey.
     args.push_back(Value::Nil);
     let format = format.as_bytes();
-    let mut format = Format::new(lua, "pack", &format);
+    let mut format = Format::new(lua, meter, "pack", &format);
     let (mut out, mut next) = (Vec::new(), 1);
     while let Some(item) = format.next(out.len())? {
         if out.len() + item.padding + item.size > SIZE_MAX {
@@ -156,6 +168,7 @@ fn pack(lua: &Lua, mut args: MultiValue) -> mlua::Result<mlua::String> {
             b'c' | b's' => {
                 let text = text_at(lua, &args, next, "pack")?;
                 let text = text.as_bytes();
+                meter.element(lua, text.len(), out.len())?;
                 let size = if item.option == b's' || item.size == 0 { text.len() } else { item.size };
                 if text.len() < size {
                     return Err(bad_argument(lua, next + 2, "pack", "string too short"));
@@ -176,7 +189,8 @@ fn pack(lua: &Lua, mut args: MultiValue) -> mlua::Result<mlua::String> {
         }
         next += usize::from(item.option != b'x');
     }
-    lua.create_string(out)
+    meter.room(lua, 2 * out.len())?;
+    lua.create_string(out)?.into_lua_multi(lua)
 }
 
 /// The bytes of a number as a 64-bit integer, the lowest first.
@@ -196,7 +210,7 @@ fn append(out: &mut Vec<u8>, bytes: &[u8], is_little: bool) {
     }
 }
 
-fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
+fn unpack(lua: &Lua, args: MultiValue, meter: &Meter) -> mlua::Result<MultiValue> {
     let format = text_at(lua, &args, 0, "unpack")?;
     let data = text_at(lua, &args, 1, "unpack")?;
     let (format, data) = (format.as_bytes(), data.as_bytes());
@@ -206,7 +220,7 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
     }
     // A position before the data wraps, as in C: then the data are too short.
     let mut position = (crate::conversion::to_integer(position) as usize).wrapping_sub(1);
-    let mut format = Format::new(lua, "unpack", &format);
+    let mut format = Format::new(lua, meter, "unpack", &format);
     let mut values: Vec<Value> = Vec::new();
     let too_short = || bad_argument(lua, 2, "unpack", "data string too short");
     while let Some(item) = format.next(position)? {
@@ -223,6 +237,7 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
                     size = usize::try_from(crate::conversion::to_integer(len)).map_err(|_| too_short())?;
                 }
                 let text = rest.get(..size).ok_or_else(too_short)?;
+                meter.element(lua, size, 0)?;
                 values.push(Value::String(lua.create_string(text)?));
             }
             b's' => {
@@ -230,13 +245,14 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
                 let Some(end) = end else {
                     return Err(library_error(lua, "unfinished string in data"));
                 };
+                meter.element(lua, end, 0)?;
                 values.push(Value::String(lua.create_string(&rest[..end])?));
                 size = end + 1;
             }
             option => values.push(Value::Number(number_of(option, &rest[..size], format.is_little))),
         }
         position += size;
-        if values.len() > 7_900 {
+        if values.len() > RESULT_COUNT_MAX {
             return Err(library_error(lua, "too many results"));
         }
     }
@@ -265,10 +281,10 @@ fn number_of(option: u8, bytes: &[u8], is_little: bool) -> f64 {
     }
 }
 
-fn size(lua: &Lua, args: MultiValue) -> mlua::Result<f64> {
+fn size(lua: &Lua, args: MultiValue, meter: &Meter) -> mlua::Result<MultiValue> {
     let format = text_at(lua, &args, 0, "size")?;
     let format = format.as_bytes();
-    let mut format = Format::new(lua, "size", &format);
+    let mut format = Format::new(lua, meter, "size", &format);
     let mut total = 0_usize;
     while let Some(item) = format.next(total)? {
         match item.option {
@@ -283,5 +299,5 @@ fn size(lua: &Lua, args: MultiValue) -> mlua::Result<f64> {
             return Err(bad_argument(lua, 1, "size", "format size overflow"));
         }
     }
-    Ok(total as f64)
+    (total as f64).into_lua_multi(lua)
 }

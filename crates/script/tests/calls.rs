@@ -5,7 +5,7 @@ mod support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use script::{Interpreter, Outcome, Run, Settings, sha1_hex};
-use support::TestServer;
+use support::{MEMORY_MAX, TestServer};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
@@ -29,7 +29,8 @@ fn run_command(args: Args<'_>, out: &mut Vec<u8>) -> bool {
 }
 
 fn interpreter(allows_insecure_api: bool) -> Interpreter<TestServer> {
-    let settings = Settings { memory_max: 64 << 20, allows_insecure_api, versions: Vec::new() };
+    let settings =
+        Settings { memory_max: MEMORY_MAX, stack_size: 1 << 20, allows_insecure_api, versions: Vec::new() };
     Interpreter::new(settings).expect("there is memory")
 }
 
@@ -94,7 +95,8 @@ fn arguments_and_results_keep_their_bytes() {
         ("return redis.call('echo', -0)", "$1\\r\\n0"),
         ("return redis.call('echo', 3.5)", "$3\\r\\n3.5"),
         ("return redis.call('echo', 2^53)", "$16\\r\\n9007199254740992"),
-        ("return redis.call('echo', -2^63)", "$20\\r\\n-9223372036854775808"),
+        ("return redis.call('echo', -2^63)", "$20\\r\\n-9223372036854776000"),
+        ("return redis.call('echo', 2^62)", "$19\\r\\n4611686018427387904"),
         ("return redis.call('nest', 3)", "*1\\r\\n*1\\r\\n*1\\r\\n+OK"),
         ("return redis.call('nest', 2)[1][1].ok", "$2\\r\\nOK"),
         ("return #redis.call('echo', string.rep('x', 1000000))", ":1000000"),

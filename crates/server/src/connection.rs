@@ -5,6 +5,7 @@
 //! 2. A connection that is parked or blocked executes nothing; input is kept in `query`.
 
 pub mod encryption;
+pub mod large_argument;
 pub mod listeners;
 pub mod query_buffer;
 pub mod registry;
@@ -20,6 +21,7 @@ use reactor::ConnectionId;
 use wire::request::Parser;
 
 use crate::connection::encryption::Encryption;
+use crate::connection::large_argument::LargeArgument;
 use crate::connection::query_buffer::QueryBuffer;
 use crate::connection::registry::ClientRecord;
 use crate::connection::reply_buffers::ReplyBufferSize;
@@ -37,6 +39,13 @@ pub const SPARE_BUFFER_SIZE_MAX: usize = 64 << 10;
 const QUERY_BUFFER_SIZE_MIN: usize = 16 << 10;
 const QUERY_BUFFER_KEPT_MAX: usize = 512 << 10;
 const QUERY_BUFFER_TRIMMED_MIN: usize = 32 << 10;
+
+/// The largest query buffer that is kept while it is not needed, in bytes. With `maxmemory` it is smaller: the buffer
+/// counts for the limit, and would evict keys.
+#[must_use]
+pub fn query_size_kept_max(maxmemory: u64) -> usize {
+    if maxmemory == 0 { QUERY_BUFFER_KEPT_MAX } else { QUERY_BUFFER_TRIMMED_MIN }
+}
 
 /// The bytes of a buffer of this size that count.
 fn counted(size: usize) -> u64 {
@@ -108,6 +117,17 @@ pub struct Logged {
     pub until: Option<Uptime>,
 }
 
+/// What is known of a request from earlier attempts to run it. A request that is refused leaves nothing to the next one.
+#[derive(Debug, Default)]
+pub struct Attempt {
+    /// The progress in latching several slots.
+    pub tries: Tries,
+    /// Whether it only reads but must wait for its keys, which requires latches for writing.
+    pub for_writing: bool,
+    /// The latches with which its script is to be run.
+    pub script_latches: ScriptLatches,
+}
+
 /// A connection.
 pub struct Connection {
     /// Its token for other threads; changes with its worker.
@@ -124,6 +144,8 @@ pub struct Connection {
     pub query: QueryBuffer,
     /// The peak of waiting input since the buffer was last trimmed, in bytes.
     pub query_peak: usize,
+    /// Bytes of the buffer of waiting input that are counted as about to be freed.
+    pub passing_input_size: usize,
     /// Whether nothing has arrived for a while.
     pub is_quiet: bool,
     /// Replies that are not passed to the reactor yet.
@@ -139,14 +161,16 @@ pub struct Connection {
     pub reply_buffer: ReplyBufferSize,
     /// Bytes of replies in the reactor, at the last update.
     pub pending: usize,
+    /// Those of messages among them, which other subscribers share.
+    pub pending_messages: usize,
     /// The latch it waits for.
     pub parked: Option<ParkedCommand>,
     /// The latches that its request keeps while it waits for something other than a latch.
     pub held_latches: Option<HeldLatches<'static>>,
-    /// The progress of the current request in latching several slots.
-    pub tries: Tries,
     /// Its entry in the queues of its awaited keys; in no queue if it waits for something else.
     pub waiter: Option<Arc<Waiter>>,
+    /// Bytes of the request that waits for keys, and of its entries in their queues.
+    pub waiting_size: usize,
     /// How its wait ends if the writer that is serving it does not end it.
     pub end_requested: Option<UnblockReply>,
     /// When its wait times out.
@@ -157,18 +181,20 @@ pub struct Connection {
     pub parts_ns: u64,
     /// Whether the waiting request is not to be answered (`CLIENT REPLY`).
     pub is_muted: bool,
-    /// Whether the current request only reads but must wait for its keys, which requires latches for writing.
-    pub latches_for_writing: bool,
+    /// What is known from earlier attempts to run the current request.
+    pub attempt: Attempt,
     /// Messages that arrived during its transaction, while one of its scripts is paused.
     pub late_messages: Vec<u8>,
-    /// The latches with which its script is to be run.
-    pub script_latches: ScriptLatches,
     /// The state that other threads can read.
     pub record: Arc<ClientRecord>,
+    /// Unsent output at the last check of all connections, in bytes.
+    pub unsent_size: usize,
+    /// When a check last found that this had changed, by the monotonic clock in milliseconds.
+    pub sent_at: i64,
     /// The time since which its pending output has exceeded the soft limit.
     pub soft_limit_since: Option<Uptime>,
-    /// Commands run since the last check of all connections.
-    pub recent_commands: u64,
+    /// The time that its requests have taken, in ticks of the clock, since its worker began to measure or it was moved.
+    pub recent_ticks: u64,
     /// The stamp from which it is subscribed in this worker, if it was moved here.
     pub subscribed_since: u64,
     /// A congested worker to which its requests have sent mail: requests that may send more wait for the end of
@@ -180,12 +206,18 @@ pub struct Connection {
     pub at_eof: bool,
     /// Whether it is being closed: no further request is executed.
     pub closing: bool,
-    /// When it is closed although output is unsent, if it is closing because its permissions were revoked.
+    /// When it is closed although its peer still reads output, if it is closing because its permissions were revoked.
     pub close_by: Option<Uptime>,
     /// The worker that it is being moved to.
     pub moving_to: Option<usize>,
-    /// Whether receiving is paused because too much input is waiting.
+    /// Whether its requests are neither received nor run, because too much output is unsent.
     pub receive_paused: bool,
+    /// Whether nothing more is received because much input waits.
+    pub input_paused: bool,
+    /// Bytes of large input that were executed as they arrived since it last gave others a turn.
+    pub large_input_size: usize,
+    /// Whether the peer has disconnected while receiving was paused; input that it sent before may remain.
+    pub has_hung_up: bool,
     /// Its memory charge when it began to be closed at once, in bytes; part of `closing_bytes` until it is removed.
     pub closing_charge: u64,
     /// Whether complete requests remain. They wait for their turn (then the connection is among the
@@ -239,26 +271,29 @@ impl Connection {
             parser: Parser::new(),
             query: QueryBuffer::default(),
             query_peak: 0,
+            passing_input_size: 0,
             is_quiet: false,
             out: Vec::new(),
             parts: ReplyParts::default(),
             reply_buffer: ReplyBufferSize::new(now),
             pending: 0,
+            pending_messages: 0,
             parked: None,
             held_latches: None,
-            tries: Tries::default(),
             waiter: None,
+            waiting_size: 0,
             end_requested: None,
             deadline: None,
             waited_ns: 0,
             parts_ns: 0,
             is_muted: false,
-            latches_for_writing: false,
+            attempt: Attempt::default(),
             late_messages: Vec::new(),
-            script_latches: ScriptLatches::Declared,
             record,
+            unsent_size: 0,
+            sent_at: now,
             soft_limit_since: None,
-            recent_commands: 0,
+            recent_ticks: 0,
             subscribed_since: 0,
             congested_target: None,
             awaits_disk: false,
@@ -269,6 +304,9 @@ impl Connection {
             close_by: None,
             moving_to: None,
             receive_paused: false,
+            input_paused: false,
+            large_input_size: 0,
+            has_hung_up: false,
             closing_charge: 0,
             has_more: false,
         }
@@ -294,11 +332,25 @@ impl Connection {
         blocked.is_some_and(|blocked| blocked.reason == BlockReason::Transfer { keeps_latches: true })
     }
 
-    /// Whether it waits for another server, to which its request transfers keys.
+    /// Whether it waits for something that ends soon by itself. Then its requests continue, even if its peer is gone.
     #[must_use]
-    pub fn awaits_transfer(&self) -> bool {
-        let blocked = self.session.blocked.as_ref();
-        blocked.is_some_and(|blocked| matches!(blocked.reason, BlockReason::Transfer { .. }))
+    pub fn waits_briefly(&self) -> bool {
+        self.session.blocked.as_ref().is_some_and(|blocked| {
+            matches!(
+                blocked.reason,
+                BlockReason::Turns
+                    | BlockReason::Barrier
+                    | BlockReason::Congestion
+                    | BlockReason::Log
+                    | BlockReason::Transfer { .. }
+            )
+        })
+    }
+
+    /// Whether it may run, however much of its output is unsent: a script that has begun keeps latches until its end.
+    #[must_use]
+    pub fn may_continue(&self) -> bool {
+        !self.receive_paused || self.session.unfinished.is_some()
     }
 
     /// Whether it waits for room in the write log, whose wake-up names its token.
@@ -324,9 +376,23 @@ impl Connection {
     pub fn take_query_back(&mut self, mut query: QueryBuffer, done: usize) {
         debug_assert!(self.query.is_empty());
         query.consume(done);
-        // The memory of a very large request is not kept for a next one.
-        if !query.is_empty() || query.capacity() <= QUERY_BUFFER_KEPT_MAX {
-            self.query = query;
+        if let Some(argument) = query.argument() {
+            argument.continue_parsing(&mut self.parser);
+        }
+        self.query = query;
+    }
+
+    /// Frees memory that the input does not need, if the query buffer is larger than `kept_max` bytes. To be called
+    /// unless its requests are about to be executed.
+    pub fn release_query(&mut self, kept_max: usize) {
+        let (len, size) = (self.query.len(), self.query.capacity());
+        if size <= kept_max || self.query.argument().is_some() {
+            return;
+        }
+        if len == 0 {
+            self.query = QueryBuffer::default();
+        } else if size > 2 * len {
+            self.query.shrink_to(len.max(QUERY_BUFFER_SIZE_MIN));
         }
     }
 
@@ -361,6 +427,7 @@ impl Connection {
     pub fn shrink(&mut self) {
         self.is_quiet = true;
         self.query.shrink_to(0);
+        self.query.shrink_argument();
         self.out.shrink_to(self.out.len());
     }
 
@@ -376,6 +443,11 @@ impl Connection {
     /// large announced argument, and never by an announcement alone.
     pub fn keep_input(&mut self, data: &[u8]) {
         self.is_quiet = false;
+        self.query.begin_argument(self.parser.announced());
+        let data = self.query.fill_argument(data, &mut self.parser);
+        if data.is_empty() {
+            return;
+        }
         let needed = self.query.len() + data.len();
         self.query_peak = self.query_peak.max(needed);
         if needed > self.query.capacity() {
@@ -393,8 +465,13 @@ impl Connection {
     /// The capacity of its input buffer in bytes. An announced argument counts in full, unless the
     /// connection is quiet: whether there is room for the argument is decided before it arrives.
     fn query_capacity(&self) -> usize {
+        if self.query.is_empty() {
+            // No request is incomplete.
+            return self.query.capacity();
+        }
         let announced = if self.is_quiet { 0 } else { self.parser.announced().end };
-        self.query.capacity().max(announced)
+        let argument_size = self.query.argument().map_or(0, LargeArgument::capacity);
+        (self.query.capacity() + argument_size).max(announced)
     }
 
     /// Bytes of memory that it uses.
@@ -405,26 +482,32 @@ impl Connection {
         let watched = session.watching.as_ref().map_or(0, |watching| watching.memory_bytes());
         let names = session.subscriptions.as_ref().map_or(0, |names| names.memory_bytes());
         let encryption = self.encryption.as_ref().map_or(0, |encryption| encryption.stream.memory_bytes());
-        (fixed + queued + watched + names + encryption) as u64
+        let waiting = self.waiting_size + self.late_messages.capacity();
+        (fixed + queued + watched + names + encryption + waiting) as u64
             + counted(self.query_capacity())
-            + counted(self.pending)
+            + self.counted_output()
     }
 
-    /// Bytes of input before a large argument that is arriving: these are parsed, and no longer count as input.
-    fn parsed_size(&self) -> usize {
+    /// Bytes of unsent output that count: less than a buffer only if it is not sent for a while. Messages that other
+    /// subscribers share do not count, as in Valkey.
+    fn counted_output(&self) -> u64 {
+        let own = self.pending.saturating_sub(self.pending_messages);
+        counted(own).max(self.unsent_size.min(own) as u64)
+    }
+
+    /// Bytes of input, without those before a large argument that is arriving: these are parsed, and no longer count.
+    fn unparsed_size(&self) -> usize {
         let announced = self.parser.announced();
-        if announced.len() < BUFFER_COUNTED_MIN { 0 } else { announced.start.min(self.query.len()) }
+        let parsed =
+            if announced.len() < BUFFER_COUNTED_MIN { 0 } else { announced.start.min(self.query.len()) };
+        self.query.len() - parsed + self.query.argument().map_or(0, LargeArgument::arriving_size)
     }
 
-    /// Updates its charged memory. Returns by how much it has grown, wrapping.
+    /// Updates its charged memory. Returns by how much it has grown, wrapping. That of a connection that is being closed
+    /// at once is released and stays so: other connections must not be evicted for it.
     #[must_use]
     pub fn weigh(&self) -> u64 {
-        // A connection that is being closed does not count: other connections must not be evicted for it.
-        if self.closing {
-            self.release().wrapping_neg()
-        } else {
-            self.record.memory_charge.set(self.memory_bytes())
-        }
+        self.record.memory_charge.set(self.memory_bytes())
     }
 
     /// Ends its charge. Returns the charged bytes.
@@ -440,10 +523,12 @@ impl Connection {
     /// Publishes the buffers' part of the client record.
     pub fn publish_buffers(&self, statistics: &WorkerStatistics) {
         let record = &self.record;
-        let query_size = (self.query.len() - self.parsed_size()) as u64;
+        let query_size = if self.query.is_empty() { 0 } else { self.unparsed_size() as u64 };
         record.query_bytes.set(query_size);
         statistics.input_buffer_max.note(query_size);
-        record.query_free_bytes.set((self.query_capacity() - self.query.len()) as u64);
+        let arrived_size = self.query.argument().map_or(0, LargeArgument::arrived_size);
+        let free_size = self.query_capacity() - self.query.len() - arrived_size;
+        record.query_free_bytes.set(free_size as u64);
         record.reply_buffer_bytes.set(self.reply_buffer.size() as u64);
         record.reply_buffer_peak.set(self.reply_buffer.peak() as u64);
         self.publish_output(statistics);
@@ -451,7 +536,7 @@ impl Connection {
 
     /// Publishes the output and memory in the client record.
     pub fn publish_output(&self, statistics: &WorkerStatistics) {
-        let output_size = counted(self.pending);
+        let output_size = counted(self.pending).max(self.counted_output());
         self.record.output_bytes.set(output_size);
         statistics.output_buffer_max.note(output_size);
         self.record.memory_bytes.set(self.record.memory_charge.value());

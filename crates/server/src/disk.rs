@@ -48,6 +48,12 @@ impl FileReader {
     pub fn size(&self) -> io::Result<u64> {
         self.file.size()
     }
+
+    /// Bytes that the file has behind the present offset, if its size is known.
+    #[must_use]
+    pub fn size_left(&self) -> Option<usize> {
+        usize::try_from(self.size().ok()?.saturating_sub(self.offset)).ok()
+    }
 }
 
 impl Read for FileReader {

@@ -1,11 +1,10 @@
 //! From input bytes to reply bytes: parses, plans, latches, runs, reports. One function for each step of
-//! a request: [`Executor::process`], [`Planner::plan`], [`Executor::latch`], [`Executor::run`],
-//! [`Executor::finish`].
+//! a request: [`Executor::process`], [`Planner::plan`], [`Executor::latch`], [`Executor::run`], [`Executor::finish`].
 //!
-//! Owns the memory that is reused from batch to batch. Touches one connection at a time, and the keyspace
-//! through its latching. Never touches a socket. `plain.rs` has these steps inlined for a run of plain
-//! requests; refusals are in `refusals.rs`, rare cases in `special_modes.rs`. Invariant: no latch is held
-//! between two requests, except by a connection that waits for another latch, and between plain requests on one slot.
+//! Owns the memory that is reused from batch to batch. Touches one connection at a time, and the keyspace through its
+//! latching. Never touches a socket. `plain.rs` has these steps inlined for a run of plain requests; refusals are in
+//! `refusals.rs`, rare cases in `special_modes.rs`. Invariant: no latch is held between two requests, except by a
+//! connection that waits for another latch, and between plain requests on one slot.
 
 mod ahead;
 mod eviction;
@@ -22,6 +21,7 @@ mod scripts;
 mod serving;
 mod settings;
 mod special_modes;
+mod time;
 mod transaction;
 
 pub use plan::Planned;
@@ -54,9 +54,10 @@ use eviction::MemoryBudget;
 use handler::{context, run_handler};
 use planner::Planner;
 use serving::{BeginWait, ServeContext};
-pub use serving::{DeferredServe, DeferredStep};
+pub use serving::{DeferredAim, DeferredServe, DeferredStep};
 pub use settings::Settings;
 pub use special_modes::TURNS_TIME_MAX;
+use time::TimeRead;
 
 /// Runs the requests of one thread's connections.
 pub struct Executor {
@@ -76,6 +77,8 @@ pub struct Executor {
     pub settings: Settings,
     budget: MemoryBudget,
     planner: Planner,
+    /// When the time at which commands run was read.
+    time_read: TimeRead,
     /// When the requests of the current connection began to run.
     slice_began: Option<Ticks>,
     /// The slots of a request with several keys. Memory that is reused.
@@ -155,6 +158,7 @@ impl Executor {
             settings: Settings::new(shared, false),
             budget: MemoryBudget::default(),
             planner: Planner::new(shared),
+            time_read: TimeRead::now(),
             slice_began: None,
             slots: Vec::new(),
             effects: Effects::default(),
@@ -174,7 +178,8 @@ impl Executor {
         self.latching.events.wanted = match self.is_replay {
             true => WantedEvents::default(),
             false => WantedEvents::from_bits(config.notify_keyspace_events.bits())
-                .with_every_change(self.shared.hub.wants_every_change()),
+                .with_every_change(self.shared.hub.wants_every_change())
+                .with_change_times(config.maxmemory_policy.is_lrm()),
         };
         self.latching.note_reads(self.settings.awaits_disk);
         if config.maxmemory == 0 {
@@ -253,9 +258,10 @@ impl Executor {
         // Nothing expires during a replay: the log has the deletions.
         self.latching.mode.sees_expired =
             self.is_replay || (self.settings.config.import_mode && connection.session.is_import_source);
-        connection.recent_commands += planned.batch.len() as u64;
         self.statistics.current_client.set(connection.session.id);
-        let result = self.run_batch(connection, &planned, bytes, host);
+        let [began, mut ended] = [Ticks::now(); 2];
+        let result = self.run_batch(connection, &planned, bytes, &mut ended, host);
+        connection.recent_ticks += ended.to_raw().saturating_sub(began.to_raw());
         if !is_planned_ahead {
             self.planner.pipeline.clear();
             self.planner.swap_pipelines();
@@ -298,11 +304,12 @@ impl Executor {
         connection: &mut Connection,
         planned: &Planned,
         bytes: &[u8],
+        started: &mut Ticks,
         host: &dyn Host,
     ) -> (usize, Option<Processed>) {
         let Planned { batch, plans, parsed, .. } = planned;
-        let mut started = Ticks::now();
-        self.slice_began.get_or_insert(started);
+        self.refresh_time(*started);
+        self.slice_began.get_or_insert(*started);
         let mut place = Place::default();
         loop {
             if let Some(plan) = plans.get(place.plan)
@@ -311,11 +318,11 @@ impl Executor {
             {
                 self.budget.has_room =
                     self.has_room_for(parsed.consumed - plan.requests.range_of(place.nth).start);
-                place = self.run_plain(connection, planned, bytes, place, &mut started, host);
+                place = self.run_plain(connection, planned, bytes, place, started, host);
             }
             let Some(plan) = plans.get(place.plan) else { break };
             let range = plan.requests.range_of(place.nth);
-            let is_enough = connection.output_size() > OUTPUT_YIELD_SIZE || self.is_slice_over(started);
+            let is_enough = connection.output_size() > OUTPUT_YIELD_SIZE || self.is_slice_over(*started);
             if is_enough && place != Place::default() {
                 connection.parser = Parser::new();
                 return (range.start, Some(Processed::Yielded));
@@ -324,13 +331,12 @@ impl Executor {
                 && plan.command.is_some()
                 && plan.refusal == Refusal::None
                 && self.is_plain(connection)
-                && let Some(behind) =
-                    self.run_transaction(connection, planned, bytes, place, &mut started, host)
+                && let Some(behind) = self.run_transaction(connection, planned, bytes, place, started, host)
             {
                 place = behind;
                 continue;
             }
-            match self.execute(connection, planned, bytes, place, &mut started, host) {
+            match self.execute(connection, planned, bytes, place, started, host) {
                 Step::Done => {}
                 Step::NotExecuted | Step::ForWriting | Step::OtherLatches => {
                     connection.parser = Parser::new();
@@ -382,9 +388,10 @@ impl Executor {
             return self.refuse(connection, plan, args);
         };
         let (command, keys) = (found.command, planned.keys_of(plan, nth));
-        let runs_scripts = matches!(command.access, Access::Script { .. } | Access::Queued);
-        if connection.session.unfinished.is_some() && runs_scripts {
-            return self.continue_script(connection, plan, (found, args, keys), started, host);
+        if matches!(command.access, Access::Script { .. } | Access::Queued)
+            && let Some(step) = self.resume_or_hold(connection, (found, args, keys), started, host)
+        {
+            return step;
         }
         let first_key = planned.first_announced_of(plan, nth);
         self.planner.pipeline.advance(&self.latching, first_key, plan.key_count);
@@ -403,10 +410,10 @@ impl Executor {
             if self.shared.hub.is_congested() && self.must_await_delivery(connection, command, args) {
                 return self.wait_for_congestion(connection);
             }
-            let size = plan.requests.size();
+            let size = planned.request_size(plan);
             if !self.log_has_room(size)
                 && self.may_change(connection, found, args)
-                && let Some(step) = self.wait_for_log(connection, size)
+                && let Some(step) = self.wait_for_log(connection, found, args, size)
             {
                 return step;
             }
@@ -439,19 +446,20 @@ impl Executor {
         if command.access == Access::Connections && self.must_await_turns(connection) {
             return Step::NotExecuted;
         }
-        let current = CurrentRequest { found, args, keys, size: plan.requests.size() };
+        let current = CurrentRequest { found, args, keys, size: planned.request_size(plan) };
         loop {
             if command.access != Access::None {
                 // The handler denies access to keys that are not among the arguments.
                 let reaches = !is_restricted || self.may_reach(connection, found, args);
                 let access =
                     if reaches { command.access.of_request(args) } else { command.access.of_own_keys() };
-                self.latching.begin_latching(&mut connection.tries);
+                self.latching.begin_latching(&mut connection.attempt.tries);
                 while let Err((busy, mode)) = self.latch((access, current), connection) {
                     if let Some(step) = self.refuse_if_busy(connection, found, busy) {
                         return step;
                     }
-                    if !self.latching.wait_for(busy, mode, connection.token.0, &mut connection.tries) {
+                    if !self.latching.wait_for(busy, mode, connection.token.0, &mut connection.attempt.tries)
+                    {
                         self.statistics.parked.add(1);
                         connection.parked = Some(ParkedCommand { held: self.latching.keep(), busy });
                         return Step::NotExecuted;
@@ -459,8 +467,8 @@ impl Executor {
                 }
             }
             let step = self.run(connection, current, started, host);
-            connection.tries = Tries::default();
-            connection.latches_for_writing = matches!(step, Step::ForWriting);
+            connection.attempt.tries = Tries::default();
+            connection.attempt.for_writing = matches!(step, Step::ForWriting);
             if !matches!(step, Step::ForWriting | Step::OtherLatches) {
                 return step;
             }
@@ -518,9 +526,7 @@ impl Executor {
         if found.command.access == Access::Queued {
             self.subscriptions.deliver_after_transaction(&mut connection.out);
         }
-        if found.command.access == Access::Queued && self.flags.is_set(GlobalFlags::MONITORED) {
-            self.feed_monitors(connection, found, args);
-        }
+        self.show_afterwards(connection, found, args);
         self.finish(connection, current, mark, failed, started)
     }
 
@@ -533,10 +539,11 @@ impl Executor {
         failed: bool,
         started: &mut Ticks,
     ) -> Step {
-        let CurrentRequest { found, args, keys, size: request_size } = current;
+        let CurrentRequest { found, args, size: request_size, .. } = current;
         let now = Ticks::now();
         let ns = std::mem::take(&mut connection.parts_ns) + now.ns_since(*started);
         *started = now;
+        self.refresh_time(now);
         // A waiting command is counted and logged when its wait ends.
         let waits = connection.session.blocked.is_some() && !connection.holds_output();
         let statistics = self.statistics.command(found.id);
@@ -559,7 +566,7 @@ impl Executor {
             self.latching.remove_ended_watches();
         }
         if self.latching.deferred.saw_expired.get() {
-            self.delete_expired(connection, keys, args);
+            self.delete_expired();
         }
         let reply_size =
             connection.out.len().wrapping_sub(mark).wrapping_add(connection.parts.size_since(mark));
@@ -589,12 +596,5 @@ impl Executor {
         if self.settings.thresholds.are_exceeded(cost) {
             self.log_command(connection, found, args, cost);
         }
-    }
-
-    /// Sends the values that the last commands discarded to a background thread.
-    #[cold]
-    pub fn free_garbage(&mut self) {
-        let garbage = std::mem::take(&mut self.latching.deferred.garbage);
-        self.shared.memory.background.free(garbage.len() as u64, Box::new(move || drop(garbage)));
     }
 }

@@ -46,7 +46,9 @@ pub enum Mail {
     Evict(Token, u64, u64),
     /// This connection waits until all mail that has arrived here by now is handled. With the number of its request.
     BarrierRequest(Token, u64),
-    /// The answer to a barrier request, from this worker.
+    /// A pause has begun: this connection waits until, besides, the scripts that have begun here and may write have ended.
+    PauseRequest(Token, u64),
+    /// The answer to a barrier request or a pause request, from this worker.
     BarrierAck(Token, u64, usize),
     /// This client waits for the end of a save or of the server: this is its reply.
     Answered(Token, u64, &'static [u8]),
@@ -190,11 +192,17 @@ impl Workers {
     fn reroute(&self, from: usize, mail: Mail) {
         match mail {
             // Any worker can find where the connection is now. The first one ends with the server only.
-            Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) | Mail::Evict(..) if from != 0 => {
+            Mail::Served(..)
+            | Mail::Missed(..)
+            | Mail::Unblock(..)
+            | Mail::Answered(..)
+            | Mail::Evict(..)
+                if from != 0 =>
+            {
                 self.post(0, mail);
             }
             // All mail that had arrived there is handled.
-            Mail::BarrierRequest(token, request) => {
+            Mail::BarrierRequest(token, request) | Mail::PauseRequest(token, request) => {
                 self.post(token.thread(), Mail::BarrierAck(token, request, from));
             }
             // A connection is announced before it is sent, so this is the end of the server: the socket is closed.
@@ -289,7 +297,7 @@ impl WorkerHandle {
     }
 
     fn post(&self, mail: Mail) -> Result<(), Mail> {
-        if self.mailbox.post(mail)? {
+        if self.mailbox.post(mail)? && !planted(Fault::WakeOmitted) {
             let waker = self.waker.read().unwrap_or_else(|poisoned| poisoned.into_inner());
             if let Some(waker) = &*waker {
                 waker.wake();
@@ -338,13 +346,20 @@ mod tests {
         workers.post(1, Mail::Served(gone, 9, b"+OK\r\n".to_vec(), Lsn(0)));
         workers.post(1, Mail::Missed(gone, 9));
         workers.post(1, Mail::Unblock(gone, 9, UnblockReply::Timeout));
+        workers.post(1, Mail::Answered(gone, 9, b"+OK\r\n"));
         workers.post(1, Mail::Evict(gone, 9, 100));
         workers.post(1, Mail::BarrierRequest(requester, 7));
         workers.post(1, Mail::Kill(gone, 9));
         let mail = mail_of(&workers, 0);
         assert!(matches!(
             &mail[..],
-            [Mail::Served(_, 9, ..), Mail::Missed(_, 9), Mail::Unblock(_, 9, _), Mail::Evict(_, 9, 100)]
+            [
+                Mail::Served(_, 9, ..),
+                Mail::Missed(_, 9),
+                Mail::Unblock(_, 9, _),
+                Mail::Answered(_, 9, _),
+                Mail::Evict(_, 9, 100)
+            ]
         ));
         assert!(matches!(&mail_of(&workers, 2)[..], [Mail::BarrierAck(token, 7, 1)] if *token == requester));
     }

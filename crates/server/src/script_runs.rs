@@ -8,6 +8,7 @@ mod job;
 mod request;
 mod worker_scripts;
 
+use std::cell::RefCell;
 use std::io;
 
 use commands::error::CommandError;
@@ -15,13 +16,28 @@ use commands::error::CommandError;
 pub use self::worker_scripts::{MakeHost, ScriptPlan, WorkerScripts};
 use crate::shared::Shared;
 
-/// Adds a library that a file has; `replaces`: one with its name may exist.
-///
-/// # Errors
-/// It is refused.
-pub fn load_from_file(shared: &'static Shared, code: &[u8], replaces: bool) -> Result<(), CommandError> {
-    let mut engine = engine::Engine::new(worker_scripts::settings(shared)).map_err(no_interpreter)?;
-    shared.scripts.libraries.load(code, replaces, &mut |code| engine.load_library(code)).map(drop)
+/// Loads the libraries of a file. It has one interpreter, from the first library on.
+#[derive(Default)]
+pub struct LibraryLoader {
+    engine: RefCell<Option<engine::Engine>>,
+}
+
+impl LibraryLoader {
+    /// Adds a library; `replaces`: one with its name may exist.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub fn load(&self, shared: &'static Shared, code: &[u8], replaces: bool) -> Result<(), CommandError> {
+        let mut engine = self.engine.borrow_mut();
+        let engine = match &mut *engine {
+            Some(engine) => engine,
+            none => none.insert(
+                engine::Engine::new(worker_scripts::settings(shared), &shared.scripts)
+                    .map_err(no_interpreter)?,
+            ),
+        };
+        shared.scripts.libraries.load(code, replaces, &mut |code| engine.check_library(code)).map(drop)
+    }
 }
 
 /// There is no memory for an interpreter.

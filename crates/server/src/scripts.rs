@@ -4,13 +4,16 @@
 pub mod cache;
 pub mod errors;
 pub mod libraries;
+pub mod memory;
 pub mod running;
 
+use base::Slot;
 use commands::host::ScriptKind;
 use sync::atomic::{AtomicU64, Ordering};
 
 use cache::ScriptCache;
 use libraries::Libraries;
+use memory::ScriptMemory;
 use running::RunningScripts;
 
 /// The scripts of the server.
@@ -24,6 +27,10 @@ pub struct Scripts {
     pub running: RunningScripts,
     /// Counters for `INFO`.
     pub totals: Totals,
+    /// The memory of all interpreters.
+    pub memory: ScriptMemory,
+    /// The part of it that the libraries of functions took when they were loaded.
+    pub function_memory: ScriptMemory,
 }
 
 /// Counts of script runs since the start or the last `CONFIG RESETSTAT`.
@@ -60,11 +67,13 @@ pub fn kill_command(kind: ScriptKind) -> &'static str {
 }
 
 /// The latches with which a script is to be run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ScriptLatches {
     /// Those of its declared keys, or more, by what is known about it.
     #[default]
     Declared,
+    /// Besides, those of these slots, which an earlier run accessed or met busy. For a script that only reads.
+    Further(Box<[Slot]>),
     /// All.
     Everything,
 }

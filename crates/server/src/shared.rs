@@ -7,6 +7,7 @@ pub mod background;
 pub mod certificates;
 pub mod connections;
 pub mod current_config;
+pub mod duties;
 pub mod loading;
 pub mod memory;
 pub mod migration_sockets;
@@ -36,6 +37,7 @@ use access::AccessControl;
 use certificates::Certificates;
 use connections::Connections;
 use current_config::CurrentConfig;
+use duties::Duties;
 use loading::Loading;
 use memory::Memory;
 use migration_sockets::MigrationSockets;
@@ -55,6 +57,8 @@ pub struct Shared {
     pub access: AccessControl,
     /// The modes of the whole server.
     pub modes: Modes,
+    /// The periodic work of the whole server.
+    pub duties: Duties,
     /// The worker handles.
     pub workers: &'static Workers,
     /// The pool of workers.
@@ -115,6 +119,7 @@ impl Shared {
             commands: Index::renamed(pairs),
             access: AccessControl::new(users),
             modes: Modes::default(),
+            duties: Duties::default(),
             workers,
             pool: WorkerPool::new(&config, start_worker),
             clients: Registry::default(),

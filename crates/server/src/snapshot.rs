@@ -40,7 +40,7 @@ use std::sync::{Arc, PoisonError};
 
 use keyspace::{CutDatabase, Keyspace, Latched};
 use os::clock::Uptime;
-use sync::atomic::{AtomicBool, Ordering};
+use sync::atomic::{AtomicU64, Ordering};
 use sync::mpsc::{self, Sender};
 use sync::{Mutex, OnceLock};
 
@@ -94,6 +94,16 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
+/// The number of a snapshot, with which it is cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotId(u64);
+
+/// The bit of a [`SnapshotId`] that a dump has.
+const DUMP: u64 = 1;
+
+/// No number: a snapshot is about to have one.
+const BEGINNING: u64 = u64::MAX;
+
 /// An accepted request, with the databases of its cut if the cut is already made.
 struct Job {
     request: Box<Request>,
@@ -106,8 +116,11 @@ pub struct Snapshots {
     preserved: Arc<Preserved>,
     wakes: &'static LatchWakes,
     sender: Mutex<Option<Sender<Job>>>,
-    is_busy: AtomicBool,
-    is_cancelled: AtomicBool,
+    /// The [`SnapshotId`] of the snapshot that is being taken; 0: none.
+    running: AtomicU64,
+    /// That of the last one that was cancelled: it says nothing about the following one.
+    cancelled: AtomicU64,
+    begun_count: AtomicU64,
     /// Returns the sources of the libraries of functions.
     libraries: OnceLock<Box<dyn Fn() -> Vec<Vec<u8>> + Send + Sync>>,
     /// The sources at the cut of the running snapshot.
@@ -125,8 +138,9 @@ impl Snapshots {
             preserved: Arc::default(),
             wakes,
             sender: Mutex::default(),
-            is_busy: AtomicBool::new(false),
-            is_cancelled: AtomicBool::new(false),
+            running: AtomicU64::new(0),
+            cancelled: AtomicU64::new(0),
+            begun_count: AtomicU64::new(0),
             libraries: OnceLock::new(),
             cut_libraries: Mutex::default(),
             status: Status::new(started_at_seconds),
@@ -152,13 +166,24 @@ impl Snapshots {
     /// Whether a snapshot is being taken.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.is_busy.load(Ordering::Acquire)
+        self.running.load(Ordering::Acquire) != 0
+    }
+
+    /// Pretends that a snapshot is being taken, or no longer.
+    #[cfg(test)]
+    pub fn set_busy(&self, is_busy: bool) {
+        self.running.store(u64::from(is_busy), Ordering::Release);
     }
 
     /// Whether a snapshot is being taken that is not about to end because it was cancelled.
     #[must_use]
     pub fn is_going_on(&self) -> bool {
-        self.is_busy() && !self.is_cancelled.load(Ordering::Acquire)
+        self.is_busy() && !self.is_cancelled()
+    }
+
+    /// Whether the snapshot that is being taken was cancelled. Exact for its own threads.
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire) == self.running.load(Ordering::Acquire)
     }
 
     /// Bytes of preserved entries that are not written yet.
@@ -167,31 +192,52 @@ impl Snapshots {
         self.preserved.size()
     }
 
+    /// Bytes of memory of the buffers of the running snapshot.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> usize {
+        self.preserved.memory()
+    }
+
     /// Begins a snapshot, whose cut follows soon.
     ///
     /// # Errors
     /// Another one is being taken.
-    pub fn begin(&'static self, request: Request) -> Result<(), Busy> {
-        let request = self.accept(request)?;
+    pub fn begin(&'static self, request: Request) -> Result<SnapshotId, Busy> {
+        let (request, id) = self.accept(request)?;
         self.send(Job { request, databases: None });
-        Ok(())
+        Ok(id)
     }
 
     /// Begins a snapshot of this instant. All slots must be held.
     ///
     /// # Errors
     /// Another one is being taken.
-    pub fn begin_now(&'static self, data: &mut Latched<'_>, request: Request) -> Result<(), Busy> {
-        let mut request = self.accept(request)?;
+    pub fn begin_now(&'static self, data: &mut Latched<'_>, request: Request) -> Result<SnapshotId, Busy> {
+        let (mut request, id) = self.accept(request)?;
         let databases = data.begin_snapshot(|databases| self.at_cut(databases, &mut request));
         self.send(Job { request, databases: Some(databases) });
-        Ok(())
+        Ok(id)
     }
 
-    /// Ends the snapshot that is being taken, without a result: `done` gets [`SaveError::Cancelled`].
+    /// Ends the snapshot that is being taken, whatever it is, without a result: `done` gets [`SaveError::Cancelled`].
     pub fn cancel(&self) {
-        if self.is_busy() {
-            self.is_cancelled.store(true, Ordering::Release);
+        // One that begins in between is not affected.
+        self.cancel_only(SnapshotId(self.running.load(Ordering::Acquire)));
+    }
+
+    /// As [`Self::cancel`], if it is a dump.
+    pub fn cancel_dump(&self) {
+        let running = self.running.load(Ordering::Acquire);
+        if running & DUMP != 0 {
+            self.cancel_only(SnapshotId(running));
+        }
+    }
+
+    /// As [`Self::cancel`], if it is this one.
+    pub fn cancel_only(&self, id: SnapshotId) {
+        // A late call for a former snapshot must not hide the call for this one.
+        if id.0 != 0 && id.0 != BEGINNING && id.0 == self.running.load(Ordering::Acquire) {
+            self.cancelled.fetch_max(id.0, Ordering::AcqRel);
         }
     }
 
@@ -201,20 +247,23 @@ impl Snapshots {
         drop(sender);
     }
 
-    fn accept(&self, request: Request) -> Result<Box<Request>, Busy> {
-        if self.is_busy.swap(true, Ordering::AcqRel) {
+    fn accept(&self, request: Request) -> Result<(Box<Request>, SnapshotId), Busy> {
+        if self.running.compare_exchange(0, BEGINNING, Ordering::AcqRel, Ordering::Acquire).is_err() {
             return Err(Busy);
         }
-        self.is_cancelled.store(false, Ordering::Release);
+        // Only one thread is here, so numbers ascend.
+        let number = self.begun_count.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = number << 1 | u64::from(matches!(request.target, Target::Dump { .. }));
+        self.running.store(id, Ordering::Release);
         self.status.begin(&request.target, Uptime::now());
-        Ok(Box::new(request))
+        Ok((Box::new(request), SnapshotId(id)))
     }
 
     /// The work at the cut besides the keyspace's part. No entry may be preserved before.
     fn at_cut(&self, databases: &[CutDatabase], request: &mut Request) {
         let has_volatile_members = databases.iter().any(|database| database.population.volatile_members > 0);
         request.settings.decide_version(has_volatile_members);
-        self.preserved.begin(request.settings.encoding());
+        self.preserved.begin(request.settings.encoding(), request.settings.preserved_size_max);
         if let Some(libraries) = self.libraries.get() {
             *self.cut_libraries.lock().unwrap_or_else(PoisonError::into_inner) = libraries();
         }
@@ -255,5 +304,38 @@ impl Snapshots {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(target: Target) -> Request {
+        let settings = Settings::of(&config::Config::default(), 0, (0, 0));
+        Request { target, settings, at_cut: Box::new(|| ()), done: Box::new(|_| ()) }
+    }
+
+    #[test]
+    fn a_late_cancellation_does_not_hit_the_next_snapshot() {
+        let snapshots = Snapshots::new(Box::leak(Box::default()), 0);
+        let base = || request(Target::Base { path: PathBuf::new() });
+        let dump =
+            Target::Dump { directory: PathBuf::new(), name: String::new(), kind: SaveKind::Background };
+        let (_, first) = snapshots.accept(base()).unwrap();
+        assert!(snapshots.accept(base()).is_err());
+        snapshots.cancel_dump();
+        assert!(snapshots.is_going_on(), "it is no dump");
+        snapshots.running.store(0, Ordering::Release);
+        snapshots.accept(request(dump)).unwrap();
+        snapshots.cancel_only(first);
+        assert!(snapshots.is_going_on());
+        snapshots.cancel_dump();
+        assert!(snapshots.is_busy() && !snapshots.is_going_on());
+        snapshots.cancel_only(first);
+        assert!(snapshots.is_cancelled());
+        snapshots.running.store(0, Ordering::Release);
+        snapshots.accept(base()).unwrap();
+        assert!(snapshots.is_going_on());
     }
 }

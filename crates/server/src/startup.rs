@@ -6,6 +6,7 @@ pub mod check_aof;
 pub mod check_rdb;
 pub mod check_system;
 pub mod crash;
+mod directory;
 pub mod signals;
 pub mod simulated;
 pub mod start;

@@ -1,5 +1,5 @@
 //! A worker: a server thread with an event loop and its connections. All workers are equal, except that
-//! the first one listens.
+//! the first one listens; another one stands in for it while it is in a long turn.
 //!
 //! Owns its reactor, its connections and its timers. Touches shared state, and other workers by mail
 //! only.
@@ -10,6 +10,7 @@
 //! Start reading at [`Worker::run`].
 
 mod arrivals;
+mod balancing;
 mod caching;
 mod connection_table;
 mod cron;
@@ -17,9 +18,11 @@ mod defragment;
 mod encryption;
 mod ending;
 mod events;
+mod input;
 mod memory;
 mod moving;
 mod output;
+mod parked;
 mod ready;
 mod starting;
 mod waits;
@@ -47,13 +50,13 @@ use crate::monitoring::statistics::WorkerStatistics;
 use crate::pubsub::LocalSubscriptions;
 use crate::script_runs::{MakeHost, WorkerScripts};
 use crate::shared::Shared;
-use crate::shared::memory::aging;
 use arrivals::Arrivals;
 use connection_table::ConnectionTable;
 use cron::Cron;
 use encryption::EncryptionWork;
 use ending::Ending;
 use events::{Events, Taken};
+use input::LARGE_INPUT_SIZE;
 use output::Output;
 use waits::Waits;
 
@@ -86,6 +89,8 @@ struct Clock {
     /// Monotonic time, used by all timers.
     uptime: Uptime,
     next_tick: Uptime,
+    /// When the turn began to handle its events.
+    turn_began: Option<Ticks>,
 }
 
 impl Worker {
@@ -118,6 +123,7 @@ impl Worker {
                 now: Millis(clock::unix_millis()),
                 uptime: Uptime::now(),
                 next_tick: Uptime::default(),
+                turn_began: None,
             },
             cron: Cron::new(index),
             ending: Ending::default(),
@@ -131,6 +137,7 @@ impl Worker {
     /// Serves until the worker is to retire or stop, and no output remains.
     pub fn run(mut self) {
         self.arrivals.listeners.listen(&mut self.events.reactor);
+        self.shared.hub.follow_config(&self.executor.settings.config);
         self.set_time(Ticks::now());
         // The server began to stop before this handle was occupied.
         if self.shared.is_stopping() {
@@ -148,17 +155,19 @@ impl Worker {
         self.wait();
         let started = Ticks::now();
         self.set_time(started);
+        self.clock.turn_began = Some(started);
         self.statistics.turn_since_ms.set(self.clock.uptime.to_raw() as u64);
         let commands_before = self.statistics.commands_processed.value();
         self.executor.begin_turn();
         self.read_mail();
         // Later barrier requests concern events after this turn.
-        let barrier_count = self.waits.barrier_requests.len();
+        let barrier_counts = self.barrier_counts();
         while let Some(taken) = self.next_event() {
             // Messages published before these bytes were sent precede their replies.
             self.read_mail();
             self.handle(taken);
         }
+        self.show_unsent();
         self.accept_arrivals();
         self.continue_handshakes();
         self.executor.continue_eviction();
@@ -174,6 +183,12 @@ impl Worker {
             self.cron.reclaimed_at = self.clock.uptime;
             self.shared.keyspace.reclaim(&mut self.cron.retired);
         }
+        if self.waits.parked.is_due(self.clock.uptime) {
+            self.look_after_parked();
+        }
+        if self.cron.next_look.is_some_and(|at| self.clock.uptime >= at) {
+            self.do_first_workers_work();
+        }
         if self.clock.uptime >= self.clock.next_tick {
             self.clock.next_tick = self.clock.uptime.plus_ms(self.tick_ms());
             let before = Ticks::now();
@@ -185,13 +200,17 @@ impl Worker {
         }
         // Waiters that this worker serves receive their replies in this turn.
         self.broadcast();
+        if !self.output.after_reply.is_empty() {
+            self.invalidate_after_replies();
+        }
         self.executor.latching.notify_log();
         if !self.waits.for_disk.is_empty() {
             self.end_disk_waits();
         }
         self.flush_dirty();
-        for (token, request) in self.waits.barrier_requests.drain(..barrier_count) {
-            self.shared.workers.post(token.thread(), Mail::BarrierAck(token, request, self.index));
+        self.pause_waiting_input();
+        if barrier_counts != (0, 0) {
+            self.answer_barriers(barrier_counts);
         }
         let spent_ns = Ticks::now().ns_since(started);
         self.statistics.turns.add(1);
@@ -208,7 +227,7 @@ impl Worker {
     fn wait(&mut self) {
         let mut timeout = Some(Duration::ZERO);
         let sleeps = self.waits.ready.is_empty()
-            && self.waits.barrier_requests.is_empty()
+            && self.barrier_counts() == (0, 0)
             && self.arrivals.are_empty()
             && self.encryption.waiting.is_empty()
             && !self.output.delivery.is_due()
@@ -220,7 +239,8 @@ impl Worker {
             && self.own_handle().mailbox().prepare_sleep();
         if sleeps {
             let deadline = self.waits.deadlines.first().map(|(at, _)| at.plus_ms(1));
-            let next = deadline.map_or(self.clock.next_tick, |at| at.min(self.clock.next_tick));
+            let timers = [deadline, self.cron.next_look, self.waits.parked.next_look].into_iter().flatten();
+            let next = timers.fold(self.clock.next_tick, Ord::min);
             let left_us = next.us_since(Ticks::now());
             timeout = Some(Duration::from_micros(left_us.min(WAIT_US_MAX)));
             self.executor.latching.offline();
@@ -242,10 +262,12 @@ impl Worker {
         } else {
             started.uptime()
         };
-        let config = &self.executor.settings.config;
-        let latching = &mut self.executor.latching;
-        latching.mode.now = self.clock.now;
-        latching.mode.aging = aging(config, self.clock.now.0);
+        self.executor.set_time(self.clock.now, started);
+    }
+
+    /// The current time of the monotonic clock; `clock.uptime` is that of the start of the turn.
+    fn uptime(&self) -> Uptime {
+        if planted(Fault::WallClockTimers) { self.clock.uptime } else { Ticks::now().uptime() }
     }
 
     fn read_mail(&mut self) {
@@ -273,6 +295,7 @@ impl Worker {
             Mail::Evict(token, id, weight) => self.evict(token, id, weight),
             Mail::Relisten(change) => self.arrivals.listeners.change(change, &mut self.events.reactor),
             Mail::BarrierRequest(token, request) => self.waits.barrier_requests.push((token, request)),
+            Mail::PauseRequest(token, request) => self.waits.pause_requests.push((token, request)),
             Mail::BarrierAck(token, request, thread) => self.barrier_acknowledged(token, request, thread),
             Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) | Mail::Answered(..) => {
                 self.handle_end_of_wait(mail)
@@ -309,6 +332,7 @@ impl Worker {
                 self.events.reactor.recycle(data);
             }
             Event::Eof { token, .. } => self.reached_end(Token(token)),
+            Event::HungUp { token, .. } => self.hung_up(Token(token)),
             Event::Sent { token, buffer, .. } => self.sent(Token(token), buffer),
             Event::Closed { token, .. } => self.remove(Token(token)),
             Event::Detached { token, socket, unsent, unread, .. } => {
@@ -326,14 +350,14 @@ impl Worker {
             return;
         };
         connection.record.received_bytes.add(data.len() as u64);
-        // Connections that have yielded wait for their turn.
-        if connection.receive_paused || connection.has_more {
-            connection.keep_input(data);
-            connection.has_more = true;
-            self.check_query_size(token);
-            return;
+        let waits = connection.receive_paused || connection.has_more || connection.is_waiting();
+        if waits
+            || data.len() >= LARGE_INPUT_SIZE
+                && input::must_yield(connection, data.len(), &mut self.waits, &self.clock)
+        {
+            return self.keep_waiting_input(token, data);
         }
-        if connection.is_waiting() || !connection.query.is_empty() {
+        if !connection.query.is_empty() {
             connection.keep_input(data);
             self.run_query(token);
             return;
@@ -351,12 +375,16 @@ impl Worker {
             return;
         };
         if connection.is_waiting() {
-            self.check_query_size(token);
+            // The end of its wait continues.
+            connection.has_more = false;
             return;
         }
         let query = std::mem::take(&mut connection.query);
         let (done, processed) = self.executor.process(connection, &query, None, &self.host);
         connection.take_query_back(query, done);
+        if processed != Processed::Yielded {
+            connection.release_query(self.executor.settings.query_size_kept_max);
+        }
         self.after_input(token, processed);
     }
 
@@ -369,6 +397,7 @@ impl Worker {
         self.statistics.unsent_bytes.add(connection.passing_output_bytes());
         self.statistics.current_reply_bytes.set(0);
         connection.has_more = processed == Processed::Yielded;
+        let input_passes = connection.has_more || connection.passing_input_size > 0;
         match processed {
             Processed::Everything => {
                 if connection.at_eof {
@@ -379,9 +408,23 @@ impl Worker {
                 }
             }
             Processed::Closing => connection.closing = true,
-            Processed::Yielded if connection.receive_paused => {}
-            Processed::Yielded => self.waits.ready.push(token),
-            Processed::Waiting => self.start_waiting(token),
+            Processed::Yielded => {
+                let has_transaction = connection.session.multi.is_some();
+                if connection.may_continue() {
+                    self.waits.ready.push(token);
+                }
+                if has_transaction {
+                    self.check_query_size(token);
+                }
+            }
+            Processed::Waiting => {
+                self.note_parked(token);
+                self.start_waiting(token);
+            }
+        }
+        self.resume_input(token, processed);
+        if input_passes {
+            self.note_passing_input(token);
         }
         self.update_record(token);
         self.output.dirty.push(token);
@@ -408,6 +451,7 @@ impl Worker {
         } else {
             connection.parked =
                 Some(crate::connection::ParkedCommand { held: latching.keep(), busy: parked.busy });
+            self.note_parked(token);
         }
     }
 
@@ -436,7 +480,7 @@ impl Worker {
             return;
         }
         // Requests sent before are executed first: these waits end soon.
-        let ends_soon = connection.awaits_turns() || connection.awaits_transfer() || connection.has_more;
+        let ends_soon = connection.waits_briefly() || connection.has_more;
         if connection.parked.is_some() || ends_soon {
             return;
         }
@@ -448,9 +492,9 @@ impl Worker {
 
     /// Removes a closed connection with all its state.
     fn remove(&mut self, token: Token) {
-        if self.connections.find_mut(token).is_none() {
-            return;
-        }
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        connection.has_more = false;
+        self.note_passing_input(token);
         self.cancel_wait(token);
         self.deregister(token);
         let Some(mut connection) = self.connections.remove(token) else { return };
@@ -458,7 +502,6 @@ impl Worker {
         if let Some(parked) = connection.parked.take() {
             self.executor.latching.cancel(parked.busy, token.0);
         }
-        self.host.remove(&connection.session);
         self.statistics.client_memory.subtract(connection.release());
         self.statistics.closing_bytes.subtract(connection.closing_charge);
     }
@@ -469,6 +512,14 @@ impl Worker {
             return;
         };
         self.shared.clients.remove(connection.session.id);
+        self.end_services(token);
+    }
+
+    /// Ends what the server does for a connection that runs no further request: it gets no more messages.
+    pub(super) fn end_services(&mut self, token: Token) {
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        self.host.remove(&connection.session);
+        connection.session.flags.remove(SessionFlags::MONITOR);
         if connection.session.redirects() {
             self.shared.hub.set_redirection(connection.session.id, None);
         }
@@ -481,6 +532,7 @@ impl Worker {
                 self.shared.follow_prefixes();
             }
         }
+        connection.publish_session();
     }
 
     /// Checks every connection after a change of the users: closes those whose user is deleted, or that have a subscription
@@ -516,6 +568,7 @@ impl Worker {
 
     fn apply_config(&mut self) {
         self.executor.apply_config();
+        self.shared.hub.follow_config(&self.executor.settings.config);
         self.set_time(Ticks::now());
     }
 }

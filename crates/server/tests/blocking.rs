@@ -5,6 +5,8 @@
 mod support;
 
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use support::{Client, Server, shown, wait_for};
@@ -358,4 +360,50 @@ fn ten_thousand_requests_wait_for_one_key() {
     }
     assert_no_blocked_clients(&server, &mut admin);
     assert_eq!(admin.text(&["EXISTS", "k"]), "0");
+}
+
+/// Each push to a key whose waiter needs a latch that is not free defers a serve: there is one at a time.
+#[test]
+fn deferred_serves_of_one_key_do_not_pile_up() {
+    const ENDLESS: &str = "redis.call('GET', KEYS[1]) while true do end";
+    /// Among so many keys, one has its destination in a lower slot. Then its first serve waits without holding the key.
+    const KEY_COUNT: usize = 20;
+    const BATCH_SIZE: usize = 100;
+    const BATCH_COUNT: usize = 50;
+    let server = Server::start(&["--io-threads", "2", "--busy-reply-threshold", "10", "--save", ""]);
+    let (mut admin, mut runner) = (server.client(), server.client());
+    let mut waiters: Vec<Client> = (0..KEY_COUNT).map(|_| server.client()).collect();
+    for (index, waiter) in waiters.iter_mut().enumerate() {
+        let (from, to) = (format!("from:{index}"), format!("to:{index}"));
+        waiter.send(&["BLMOVE", &from, &to, "LEFT", "LEFT", "0"]);
+        wait_until_blocked(&server, &mut admin, index + 1);
+    }
+    let (count, keys) = (KEY_COUNT.to_string(), (0..KEY_COUNT).map(|index| format!("to:{index}")));
+    let keys: Vec<String> = keys.collect();
+    runner.send(
+        &[&["EVAL", ENDLESS, &count], &keys.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat(),
+    );
+    wait_for(|| Some(()).filter(|()| admin.text(&["GET", "to:0"]).starts_with("BUSY")));
+    let used = |admin: &mut Client| server.info(admin, "used_memory").parse::<usize>().unwrap();
+    let before = used(&mut admin);
+    let counts: Arc<Vec<AtomicUsize>> = Arc::new((0..KEY_COUNT).map(|_| AtomicUsize::new(0)).collect());
+    let pushers = (0..KEY_COUNT).map(|index| {
+        let (mut client, counts) = (server.client(), Arc::clone(&counts));
+        std::thread::spawn(move || {
+            for _ in 0..BATCH_COUNT {
+                (0..BATCH_SIZE).for_each(|_| client.send(&["RPUSH", &format!("from:{index}"), "x"]));
+                (0..BATCH_SIZE).for_each(|_| drop(receive(&mut client)));
+                counts[index].fetch_add(BATCH_SIZE, Ordering::SeqCst);
+            }
+        })
+    });
+    let pushers: Vec<_> = pushers.collect();
+    let count = |index: usize| counts[index].load(Ordering::SeqCst);
+    wait_for(|| (0..KEY_COUNT).any(|index| count(index) == BATCH_SIZE * BATCH_COUNT).then_some(()));
+    let (grown, pushed) = (used(&mut admin).saturating_sub(before), (0..KEY_COUNT).map(count).sum::<usize>());
+    assert!(grown < 1_000_000 + pushed * 16, "{grown} bytes for {pushed} elements of a byte");
+    assert_eq!(admin.text(&["SCRIPT", "KILL"]), "OK");
+    pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+    waiters.iter_mut().for_each(|waiter| assert_eq!(receive(waiter), "x"));
+    assert_no_blocked_clients(&server, &mut admin);
 }

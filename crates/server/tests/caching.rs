@@ -299,3 +299,113 @@ fn invalidations_do_not_amplify_a_small_eviction() {
         assert!((200..300).contains(&left), "{left} keys are left");
     });
 }
+
+/// Accesses only the key that it declares, and does not end.
+const ENDLESS: &str = "redis.call('GET', KEYS[1]) while true do end";
+
+/// Begins a script that holds only the key `held`, and waits until it is paused.
+fn begin_script(client: &mut Client, admin: &mut Client) {
+    client.send(&["EVAL", ENDLESS, "1", "held"]);
+    wait_for(|| Some(admin.text(&["GET", "held"])).filter(|reply| reply.starts_with("BUSY")));
+}
+
+/// The modes of tracking, with the option that has the target's id as its value.
+const MODES: &[&[&str]] = &[
+    &[],
+    &["NOLOOP"],
+    &["BCAST"],
+    &["BCAST", "PREFIX", "k", "NOLOOP"],
+    &["REDIRECT"],
+    &["NOLOOP", "REDIRECT"],
+    &["BCAST", "REDIRECT"],
+    &["BCAST", "PREFIX", "k", "NOLOOP", "REDIRECT"],
+];
+
+const SHORT_THRESHOLD: &[&str] = &["--busy-reply-threshold", "20", "--save", ""];
+
+#[test]
+fn invalidations_arrive_while_the_own_script_is_paused() {
+    on_each_backend(&[SHORT_THRESHOLD, &["--io-threads", "2"]].concat(), |server| {
+        let mut other = server.client();
+        for mode in MODES {
+            let mut target = server.client();
+            target.text(&["HELLO", "3"]);
+            let id = target.text(&["CLIENT", "ID"]);
+            let redirects = mode.last() == Some(&"REDIRECT");
+            let options = if redirects { [mode, &[id.as_str()][..]].concat() } else { mode.to_vec() };
+            let mut client = tracker(&server, &options);
+            client.text(&["GET", "k1"]);
+            begin_script(&mut client, &mut other);
+            assert_eq!(other.text(&["SET", "k1", "x"]), "OK");
+            let receiver = if redirects { &mut target } else { &mut client };
+            assert_eq!(next(receiver), "!k1", "{mode:?}");
+            assert_eq!(other.text(&["SCRIPT", "KILL"]), "OK");
+            assert!(next(&mut client).contains("killed by user"), "{mode:?}");
+            // Tracking continues.
+            client.text(&["GET", "k2"]);
+            assert_eq!(other.text(&["SET", "k2", "x"]), "OK");
+            let receiver = if redirects { &mut target } else { &mut client };
+            assert_eq!(next(receiver), "!k2", "{mode:?}");
+        }
+    });
+}
+
+/// Changes in the turns in which a script of another client begins and ends.
+#[test]
+fn broadcasts_do_not_wait_for_scripts() {
+    on_each_backend(&[SHORT_THRESHOLD, &["--io-threads", "1"]].concat(), |server| {
+        let (mut other, mut client) = (server.client(), tracker(&server, &["BCAST"]));
+        other.send_raw(format!("SET k1 x\r\nEVAL \"{ENDLESS}\" 1 held\r\n").as_bytes());
+        assert_eq!(next(&mut client), "!k1");
+        assert_eq!(next(&mut other), "OK");
+        let mut killer = server.client();
+        wait_for(|| Some(killer.text(&["GET", "held"])).filter(|reply| reply.starts_with("BUSY")));
+        killer.send_raw(b"SET k2 x\r\nSCRIPT KILL\r\nSET k3 x\r\n");
+        assert_eq!(next(&mut client), "!k2 k3");
+        assert!(next(&mut other).contains("killed by user"));
+    });
+}
+
+#[test]
+fn a_client_killed_during_its_script_leaves_no_redirection() {
+    on_each_backend(&[SHORT_THRESHOLD, &["--io-threads", "2"]].concat(), |server| {
+        let mut other = server.client();
+        for mode in MODES.iter().filter(|mode| mode.last() == Some(&"REDIRECT")) {
+            let mut target = server.client();
+            target.text(&["HELLO", "3"]);
+            let id = target.text(&["CLIENT", "ID"]);
+            let mut client = tracker(&server, &[mode, &[id.as_str()][..]].concat());
+            let client_id = client.text(&["CLIENT", "ID"]);
+            client.text(&["GET", "k1"]);
+            begin_script(&mut client, &mut other);
+            assert_eq!(other.text(&["CLIENT", "KILL", "ID", &client_id]), "1");
+            wait_for(|| (server.info(&mut other, "tracking_clients") == "0").then_some(()));
+            wait_for(|| Some(()).filter(|()| !other.text(&["GET", "held"]).starts_with("BUSY")));
+            assert_eq!(other.text(&["SET", "k1", "x"]), "OK");
+            target.send(&["PING"]);
+            assert_eq!(next(&mut target), "PONG", "{mode:?}");
+            assert_eq!(server.info(&mut other, "tracking_total_prefixes"), "0");
+        }
+    });
+}
+
+#[test]
+fn own_changes_of_a_paused_script_are_reported_after_its_reply() {
+    const SLOW: &str = "local old = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], ARGV[1])
+        for _ = 1, 3000000 do end return 'done'";
+    on_each_backend(&["--io-threads", "2", "--save", ""], |server| {
+        let mut quiet = tracker(&server, &["NOLOOP"]);
+        let mut client = tracker(&server, &[]);
+        for value in ["1", "2"] {
+            client.send(&["EVAL", SLOW, "1", "k", value]);
+            assert_eq!([next(&mut client), next(&mut client)], ["done", "!k"]);
+            client.send(&["MULTI"]);
+            client.send(&["EVAL", SLOW, "1", "k", value]);
+            client.send(&["EXEC"]);
+            let replies = ["OK", "QUEUED", "!done", "!k"];
+            assert_eq!([(); 4].map(|()| next(&mut client)), replies);
+            assert_eq!(quiet.text(&["EVAL", SLOW, "1", "k", value]), "done");
+            assert_eq!(quiet.text(&["PING"]), "PONG");
+        }
+    });
+}

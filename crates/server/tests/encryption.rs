@@ -403,6 +403,29 @@ fn a_slow_reader_is_limited() {
 }
 
 #[test]
+fn input_of_a_blocked_client_waits_with_the_client() {
+    on_each_backend("input", &["--tls-auth-clients", "no", "--io-threads", "1"], |secure| {
+        let mut admin = secure.server.client();
+        let mut blocked = secure.client(None);
+        blocked.send(&["BLPOP", "queue", "0"]);
+        let flooding = std::thread::spawn(move || {
+            let piece = b"PING\r\n".repeat(10_000);
+            (0..1000).all(|_| blocked.stream.write_all(&piece).is_ok())
+        });
+        let received = |admin: &mut Client| -> usize {
+            secure.server.info(admin, "total_net_input_bytes").parse().unwrap()
+        };
+        wait_for(|| (received(&mut admin) > 1_000_000).then_some(()));
+        for _ in 0..100 {
+            let held: usize = secure.server.info(&mut admin, "mem_clients_normal").parse().unwrap();
+            assert!(!flooding.is_finished() && held < 16 << 20 && received(&mut admin) < 30 << 20, "{held}");
+        }
+        secure.server.signal("KILL");
+        assert!(!flooding.join().unwrap());
+    });
+}
+
+#[test]
 fn many_connect_at_once() {
     on_each_backend("many", &["--tls-auth-clients", "no", "--io-threads", "2"], |secure| {
         let config = secure.authority.client(None);

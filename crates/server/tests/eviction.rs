@@ -32,7 +32,9 @@ fn memory_stays_within_its_limit_under_parallel_writes() {
     const THREAD_COUNT: usize = 4;
     const BATCH_LEN: usize = 32;
     const BATCH_COUNT: usize = 150;
-    for (policy, value_size) in [("allkeys-lru", 200), ("allkeys-random", 1000), ("allkeys-lfu", 10_000)] {
+    for (policy, value_size) in
+        [("allkeys-lru", 200), ("allkeys-random", 1000), ("allkeys-lfu", 10_000), ("allkeys-lrm", 500)]
+    {
         let count = THREAD_COUNT.to_string();
         let server = Server::start(&["--io-threads", &count, "--maxmemory-policy", policy]);
         let mut admin = server.client();
@@ -79,6 +81,28 @@ fn memory_stays_within_its_limit_under_parallel_writes() {
 }
 
 #[test]
+fn input_about_to_be_executed_evicts_no_keys() {
+    const BATCH_LEN: usize = 48;
+    on_each_backend(&["--io-threads", "1", "--maxmemory-policy", "allkeys-lru"], |server| {
+        let mut admin = server.client();
+        let limit = number(&server, &mut admin, "used_memory") + (6 << 20);
+        admin.text(&["CONFIG", "SET", "maxmemory", &limit.to_string()]);
+        let value = "x".repeat(10_000);
+        let mut writer = server.client();
+        for batch in 0..40 {
+            writer.send_raw(&sets(batch * BATCH_LEN, BATCH_LEN, &value));
+            (0..BATCH_LEN).for_each(|_| assert_eq!(next(&mut writer), "OK"));
+        }
+        assert!(number(&server, &mut admin, "evicted_keys") > 0);
+        drop(writer);
+        wait_for(|| (number(&server, &mut admin, "connected_clients") == 1).then_some(()));
+        // The reserve and the room for some requests, but not the buffer for a batch.
+        let used = number(&server, &mut admin, "used_memory");
+        assert!(used + (160 << 10) > limit, "{used} of {limit}");
+    });
+}
+
+#[test]
 fn noeviction_refuses_writes_but_not_reads_or_deletions() {
     on_each_backend(&["--io-threads", "1"], |server| {
         let mut client = server.client();
@@ -112,7 +136,7 @@ fn small_requests_for_large_values_are_refused_over_the_limit() {
 
 #[test]
 fn volatile_policies_evict_only_volatile_keys() {
-    for policy in ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"] {
+    for policy in ["volatile-lru", "volatile-lrm", "volatile-lfu", "volatile-random", "volatile-ttl"] {
         let server = Server::start(&["--io-threads", "2", "--maxmemory-policy", policy]);
         let mut client = server.client();
         let value = "x".repeat(1000);
@@ -230,4 +254,58 @@ fn eviction_uses_its_time_limit_once_a_turn() {
         (0..100).for_each(|_| assert_eq!(next(&mut client), "OK"));
         wait_for(|| (number(&server, &mut client, "used_memory") <= limit).then_some(()));
     });
+}
+
+#[test]
+fn buffers_of_the_append_only_file_neither_evict_nor_refuse() {
+    // The log's buffer alone is larger than the limit.
+    let server = Server::start(&["--maxmemory", "30mb", "--appendonly", "yes"]);
+    assert_eq!(server.client().text(&["SET", "a", "1"]), "OK");
+    drop(server);
+
+    let server = Server::start(&["--io-threads", "2", "--maxmemory-policy", "allkeys-lru"]);
+    let mut client = server.client();
+    client.send_raw(&sets(0, 5000, &"x".repeat(900)));
+    (0..5000).for_each(|_| assert_eq!(next(&mut client), "OK"));
+    assert_eq!(number(&server, &mut client, "mem_not_counted_for_evict"), 0);
+    let limit = number(&server, &mut client, "used_memory") + (6 << 20);
+    client.text(&["CONFIG", "SET", "maxmemory", &limit.to_string()]);
+    client.text(&["CONFIG", "SET", "appendonly", "yes"]);
+    wait_for(|| (server.info(&mut client, "aof_rewrite_in_progress") == "0").then_some(()));
+    client.send_raw(&sets(5000, 1000, &"x".repeat(900)));
+    (0..1000).for_each(|_| assert_eq!(next(&mut client), "OK"));
+    assert_eq!(client.text(&["DBSIZE"]), "6000");
+    assert_eq!(number(&server, &mut client, "evicted_keys"), 0);
+    let buffer = number(&server, &mut client, "mem_aof_buffer");
+    assert!(buffer >= 32 << 20 && number(&server, &mut client, "mem_not_counted_for_evict") >= buffer);
+    assert!(number(&server, &mut client, "used_memory") > limit, "used memory has all of it");
+}
+
+#[test]
+fn what_a_save_keeps_of_evicted_keys_evicts_no_others() {
+    const COUNT: usize = 12;
+    let server = Server::start(&["--io-threads", "1", "--maxmemory-policy", "allkeys-random"]);
+    let mut client = server.client();
+    client.send_raw(&sets(0, 1000, "x"));
+    (0..1000).for_each(|_| assert_eq!(next(&mut client), "OK"));
+    for number in 0..COUNT {
+        let members = (0..5000).map(|member| format!("m{member:0100}")).collect::<Vec<_>>();
+        let mut request = vec!["SADD".to_owned(), format!("set:{number}")];
+        request.extend(members);
+        assert_eq!(client.text(&request.iter().map(String::as_str).collect::<Vec<_>>()), "5000");
+    }
+    // The save does not reach its end meanwhile.
+    client.text(&["CONFIG", "SET", "rdb-key-save-delay", "10000000"]);
+    assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+    let limit = number(&server, &mut client, "used_memory") - (1 << 20);
+    client.text(&["CONFIG", "SET", "maxmemory", &limit.to_string()]);
+    wait_for(|| (number(&server, &mut client, "evicted_keys") > 0).then_some(()));
+    for number in 0..100 {
+        assert_eq!(client.text(&["SET", &format!("key:{number}"), "x"]), "OK");
+    }
+    let sets = (0..COUNT).filter(|number| client.text(&["EXISTS", &format!("set:{number}")]) == "1");
+    assert!(sets.count() > COUNT / 2, "{}", server.info(&mut client, "evicted_keys"));
+    assert!(number(&server, &mut client, "mem_not_counted_for_evict") > 1 << 19, "contents of evicted sets");
+    assert_eq!(client.text(&["BGSAVE", "CANCEL"]), "Background saving cancelled");
+    wait_for(|| (number(&server, &mut client, "mem_not_counted_for_evict") == 0).then_some(()));
 }

@@ -239,3 +239,74 @@ fn events_that_are_not_configured_are_not_published() {
         assert_next(listener, &["end ", "end ", "end ", "__keyevent@0__:set k", "end "]);
     });
 }
+
+/// Runs a test with a key `old` that is expired, and that nothing deletes in the background.
+fn with_expired_key(test: impl Fn(&mut Client, &mut Client)) {
+    with_events("", "__keyevent@0__:*", |server, listener| {
+        let mut client = server.client();
+        client.text(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+        client.text(&["SET", "old", "1", "PX", "1"]);
+        let millis = |client: &mut Client| {
+            client.send(&["TIME"]);
+            let Some(Reply::Array(parts)) = client.receive() else { panic!("no time") };
+            shown(&parts[0]).parse::<u64>().unwrap() * 1000 + shown(&parts[1]).parse::<u64>().unwrap() / 1000
+        };
+        let expiry = millis(&mut client) + 2;
+        support::wait_for(|| (millis(&mut client) > expiry).then_some(()));
+        client.text(&["CONFIG", "SET", "notify-keyspace-events", "Exm$g"]);
+        test(&mut client, listener);
+    });
+}
+
+/// Sends a pipeline of inline requests, and receives the last reply.
+fn last_reply(client: &mut Client, requests: &str) -> String {
+    client.send_raw(requests.as_bytes());
+    let replies: Vec<String> = requests.lines().map(|_| shown(&client.receive().unwrap())).collect();
+    replies.last().unwrap().clone()
+}
+
+#[test]
+fn a_read_of_a_transaction_deletes_an_expired_key_before_the_next_command() {
+    let expired = ["__keyevent@0__:expired old", "__keyevent@0__:keymiss old"];
+    let then_set = [&expired[..], &["__keyevent@0__:set other"]].concat();
+    // As one batch, in parts, and through a script.
+    for requests in [
+        "MULTI\r\nGET old\r\nSET other 1\r\nEXEC\r\n",
+        "MULTI\r\nGET old\r\nECHO x\r\nSET other 1\r\nEXEC\r\n",
+        "MULTI\r\nEVAL \"redis.call('get', KEYS[1]) redis.call('set', 'other', 1)\" 1 old\r\nEXEC\r\n",
+        "MULTI\r\nEVAL \"redis.call('get', 'old') redis.call('set', 'other', 1)\" 0\r\nEXEC\r\n",
+        "EVAL \"redis.call('get', KEYS[1]) redis.call('set', 'other', 1)\" 1 old\r\n",
+        "EVAL \"redis.call('get', 'old') redis.call('set', 'other', 1)\" 0\r\n",
+    ] {
+        with_expired_key(|client, listener| {
+            last_reply(client, requests);
+            assert_next(listener, &then_set);
+            assert_eq!(client.text(&["DBSIZE"]), "1", "{requests}");
+        });
+    }
+    // Transactions and scripts that only read.
+    for requests in [
+        "MULTI\r\nGET old\r\nEXEC\r\n",
+        "MULTI\r\nGET old\r\nECHO x\r\nEXEC\r\n",
+        "EVAL_RO \"return redis.call('get', 'old')\" 0\r\n",
+        "EVAL_RO \"return redis.call('get', KEYS[1])\" 1 old\r\n",
+    ] {
+        with_expired_key(|client, listener| {
+            last_reply(client, requests);
+            assert_next(listener, &expired);
+            assert_eq!(client.text(&["DBSIZE"]), "0", "{requests}");
+        });
+    }
+    with_expired_key(|client, _| {
+        assert_eq!(last_reply(client, "MULTI\r\nGET old\r\nDBSIZE\r\nEXEC\r\n"), "\n0");
+    });
+}
+
+#[test]
+fn an_expired_key_that_randomkey_meets_is_deleted() {
+    with_expired_key(|client, listener| {
+        assert_eq!(client.text(&["RANDOMKEY"]), "");
+        assert_next(listener, &["__keyevent@0__:expired old"]);
+        assert_eq!(client.text(&["DBSIZE"]), "0");
+    });
+}

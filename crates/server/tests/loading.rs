@@ -125,6 +125,44 @@ fn threads_share_a_large_file() {
     assert_eq!(server.info(&mut client, "rdb_last_load_keys_loaded"), "60000");
 }
 
+/// Bytes of the string of [`a_long_string_is_read_into_its_place`].
+const LONG_SIZE: usize = 64 << 20;
+
+#[test]
+fn a_long_string_is_read_into_its_place() {
+    let directory = Directory::new("long");
+    let text: Vec<u8> = (0..LONG_SIZE as u64).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 13) as u8).collect();
+    let file = RdbFile::new(Version::V11).select(0).key("before", None, b"\x00\x01xaaaaaaaaaa");
+    // A length of four bytes; one that expired in the past, one that stays.
+    let head = |name: &str| {
+        [&[0, name.len() as u8][..], name.as_bytes(), &[0x80], &(LONG_SIZE as u32).to_be_bytes()].concat()
+    };
+    let expired = [&[252][..], &1_i64.to_le_bytes(), &head("expired")].concat();
+    let file = file.raw(&expired).raw(&text).raw(&head("long")).raw(&text);
+    let file = file.key("behind", None, b"\x00\x01yaaaaaaaaaa").finish();
+    directory.write("dump.rdb", &file);
+    let path = directory.path("");
+    let server = Server::start(&loading_from(&path, &[]));
+    let mut client = server.client();
+    assert_eq!(client.text(&["MGET", "before", "behind"]), "x\ny");
+    assert_eq!(client.text(&["STRLEN", "long"]), LONG_SIZE.to_string());
+    assert!(client.bytes(&["GETRANGE", "long", "50000000", "50009999"]) == text[50_000_000..50_010_000]);
+    assert_eq!(server.info(&mut client, "rdb_last_load_keys_expired"), "1");
+    let peak_kib = peak_memory_kib(&server);
+    assert!(peak_kib < LONG_SIZE / 1024 * 3 / 2, "{peak_kib} KiB at the peak");
+    // A file that ends within the text is not valid, and its length reserves nothing.
+    directory.write("dump.rdb", &file[..file.len() - LONG_SIZE / 2]);
+    let log = expect_failed_start(&directory, &[]);
+    assert!(log.contains("Short read or OOM"), "{log}");
+}
+
+/// The largest memory that a server has used.
+fn peak_memory_kib(server: &Server) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
 #[test]
 fn clients_get_a_loading_error() {
     let directory = Directory::new("slow");

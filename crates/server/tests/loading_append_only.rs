@@ -308,3 +308,48 @@ fn a_running_server_loads_its_dump_file_again() {
     assert_eq!(client.text(&["DEBUG", "RELOAD", "NOSAVE"]), "QUEUED");
     assert_eq!(client.text(&["EXEC"]), "ERR The data can't be loaded within a transaction");
 }
+
+#[test]
+fn files_are_loaded_as_other_servers_load_them() {
+    let directory = Directory::new("aof-foreign");
+    let lines = "SET a 1
+        EXEC
+        MULTI
+        INCR b
+        MULTI
+        INCR b
+        WATCH a
+        EXEC
+        SUBSCRIBE channel
+        SHUTDOWN NOSAVE
+        CONFIG SET maxmemory 1
+        CLIENT REPLY OFF
+        MONITOR
+        AUTH nobody nothing
+        DISCARD
+        SET c 1";
+    with_increment(&directory, &requests(lines));
+    let server = server_in(&directory, &["--appendonly", "yes"]);
+    let mut client = server.client();
+    assert_eq!(client.text(&["MGET", "a", "b", "c"]), "1\n2\n1");
+    assert_eq!(client.text(&["CONFIG", "GET", "maxmemory"]), "maxmemory\n0");
+    assert_eq!(client.text(&["PUBLISH", "channel", "x"]), "0");
+    let skipped = "has at offset 27 a EXEC without MULTI, which has no effect: it is skipped";
+    assert!(server.log_line("EXEC without MULTI").ends_with(skipped));
+    server.log_line("a MULTI within a transaction, which goes on: it is skipped");
+    for name in ["watch", "SUBSCRIBE", "SHUTDOWN", "CONFIG", "CLIENT", "MONITOR", "AUTH"] {
+        server.log_line(&format!("a {}, which has no place in such a file", name.to_ascii_uppercase()));
+    }
+    drop(server);
+    let mut checked = std::process::Command::new(env!("CARGO_BIN_EXE_broadloom"));
+    assert!(checked.arg("check-aof").arg(directory.path(MANIFEST)).output().unwrap().status.success());
+}
+
+#[test]
+fn a_wrong_number_of_arguments_refuses_the_file() {
+    let directory = Directory::new("aof-arity");
+    with_increment(&directory, &requests("SET a 1\nSET b"));
+    let server = server_in(&directory, &[]);
+    assert_eq!(server.client().text(&["DEBUG", "LOADAOF"]), NOT_LOADED);
+    server.log_line("error: wrong number of arguments for 'set' command");
+}

@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{on_each_backend, wait_for};
+use support::{Client, on_each_backend, shown, wait_for};
 
 const KEY_COUNT: &str = "300000";
 
@@ -36,5 +36,35 @@ fn a_transaction_creates_its_keys_in_one_part() {
         assert_eq!(client.text(&["DBSIZE"]), "QUEUED");
         assert_eq!(client.text(&["EXEC"]), "OK\n10000");
         assert_eq!(client.text(&["DBSIZE"]), "10000");
+    });
+}
+
+#[test]
+fn clients_connect_while_the_first_thread_is_in_a_long_command() {
+    let options = ["--io-threads", "2", "--enable-debug-command", "yes", "--unixsocket", "socket"];
+    on_each_backend(&options, |server| {
+        let mut clients = server.six_clients();
+        let mut listener = clients.remove(1);
+        // On the thread that accepts connections.
+        let mut sleeper = clients.remove(0);
+        assert_eq!(listener.text(&["SUBSCRIBE", "begun"]), "subscribe\nbegun\n1");
+        let transaction: &[&[&str]] = &[
+            &["MULTI"],
+            &["PUBLISH", "begun", ""],
+            &["DEBUG", "SLEEP", "3"],
+            &["SET", "key", "1"],
+            &["EXEC"],
+        ];
+        transaction.iter().for_each(|request| sleeper.send(request));
+        assert_eq!(shown(&listener.receive().unwrap()), "message\nbegun\n");
+        let mut arrived: Vec<Client> = (0..20).map(|_| server.client()).collect();
+        for client in &mut arrived {
+            // Takes no latch, and shows that the transaction has not ended.
+            assert_eq!(client.text(&["DBSIZE"]), "0");
+        }
+        assert_eq!(arrived[0].text(&["SCRIPT", "KILL"]), "NOTBUSY No scripts in execution right now.");
+        let replies: Vec<String> = (0..5).map(|_| shown(&sleeper.receive().unwrap())).collect();
+        assert_eq!(replies[4], "1\nOK\nOK", "{replies:?}");
+        assert_eq!(server.client().text(&["DBSIZE"]), "1");
     });
 }

@@ -97,7 +97,7 @@ fn bad_requests_are_refused() {
             "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string",
         ),
         (vec!["missing", "0", "5000"], "NOKEY"),
-        (vec!["a", "0", "5000"], "IOERR error or timeout connecting to the client"),
+        (vec!["a", "0", "5000"], "IOERR error or timeout writing to target instance"),
     ] {
         assert_eq!(migrate(&mut here, free, &args), expected, "{args:?}");
     }

@@ -100,3 +100,58 @@ fn half_closed_clients_get_the_reply_of_a_pause() {
         assert!(threads.admin.receive().is_none());
     });
 }
+
+/// Publishes its beginning, writes if `ARGV` says so, takes some time, and writes.
+const SLOW_SCRIPT: &str = "redis.call('PUBLISH', 'begun', '') if ARGV[1] == 'writes' then redis.call('SET', KEYS[1], 'half') end \
+                           local n = 0 for i = 1, 20000000 do n = n + 1 end redis.call('SET', KEYS[1], n) return 'done'";
+
+#[test]
+fn a_script_that_has_begun_ends_before_the_reply_of_a_pause() {
+    for thread_count in ["1", "2"] {
+        on_each_backend(&["--io-threads", thread_count], |server| {
+            for (first, kind) in [("writes", "WRITE"), ("waits", "WRITE"), ("writes", "ALL")] {
+                let mut threads = Threads::new(&server);
+                threads.writer.send(&["EVAL", SLOW_SCRIPT, "1", "key", first]);
+                assert_eq!(shown(&threads.listener.receive().unwrap()), "message\nbegun\n");
+                let duration_ms = if kind == "ALL" { "300" } else { "100000" };
+                assert_eq!(threads.admin.text(&["CLIENT", "PAUSE", duration_ms, kind]), "OK");
+                assert_eq!(shown(&threads.writer.receive().unwrap()), "done");
+                if kind == "ALL" {
+                    // Only its end ends this pause.
+                    assert_eq!(threads.admin.text(&["GET", "key"]), "20000000");
+                    continue;
+                }
+                assert_eq!(threads.admin.text(&["GET", "key"]), "20000000");
+                // A script that begins later waits.
+                threads.parked.send(&["EVAL", "return redis.call('SET', KEYS[1], 'later')", "1", "key"]);
+                wait_for(|| (server.info(&mut threads.admin, "blocked_clients") == "1").then_some(()));
+                assert_eq!(threads.admin.text(&["CLIENT", "UNPAUSE"]), "OK");
+                assert_eq!(shown(&threads.parked.receive().unwrap()), "OK");
+                assert_eq!(threads.admin.text(&["GET", "key"]), "later");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_transaction_with_a_script_that_has_begun_ends_before_the_reply_of_a_pause() {
+    for thread_count in ["1", "2"] {
+        on_each_backend(&["--io-threads", thread_count], |server| {
+            let mut threads = Threads::new(&server);
+            let count =
+                "local n = 0 for i = 1, 20000000 do n = n + 1 end return redis.call('EXISTS', KEYS[1])";
+            let transaction: &[&[&str]] = &[
+                &["MULTI"],
+                &["PUBLISH", "begun", ""],
+                &["EVAL_RO", count, "1", "key"],
+                &["SET", "key", "behind"],
+                &["EXEC"],
+            ];
+            transaction.iter().for_each(|request| threads.writer.send(request));
+            assert_eq!(shown(&threads.listener.receive().unwrap()), "message\nbegun\n");
+            assert_eq!(threads.admin.text(&["CLIENT", "PAUSE", "100000", "WRITE"]), "OK");
+            assert_eq!(threads.admin.text(&["GET", "key"]), "behind");
+            assert_eq!(threads.admin.text(&["CLIENT", "UNPAUSE"]), "OK");
+        });
+    }
+}

@@ -425,7 +425,8 @@ fn a_failed_save_refuses_writes_until_one_succeeds() {
 fn changes_wait_when_a_save_falls_behind() {
     let directory = Directory::new("behind");
     // The save waits long after its first keys.
-    let options = ["--rdb-key-save-delay", "100000000", "--rdbcompression", "no"];
+    let options =
+        ["--rdb-key-save-delay", "100000000", "--rdbcompression", "no", "--snapshot-buffer-size", "32mb"];
     let (server, mut client) = start(&directory, &options);
     let value = "x".repeat(1 << 20);
     for number in 0..60 {
@@ -532,4 +533,28 @@ fn a_pending_shutdown_is_aborted() {
     assert_eq!(client.text(&["SET", "key", "value"]), "OK");
     wait_until_saved(&server, &mut client);
     assert!(directory.names().is_empty());
+}
+
+#[test]
+fn a_save_says_what_its_version_leaves_out() {
+    let directory = Directory::new("left-out");
+    let (server, mut client) = start(&directory, &["--rdb-version", "9"]);
+    client.text(&["XADD", "whole", "1-1", "a", "1"]);
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    assert!(!server.has_logged("rdb-version 9 has no place"));
+    for request in
+        ["XADD deleted 1-1 a 1", "XADD deleted 2-1 a 1", "XDEL deleted 2-1", "XADD grouped 1-1 a 1"]
+    {
+        client.text(&request.split(' ').collect::<Vec<_>>());
+    }
+    client.text(&["XGROUP", "CREATE", "grouped", "group", "0"]);
+    client.text(&["XREADGROUP", "GROUP", "group", "consumer", "STREAMS", "grouped", ">"]);
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    server.log_line("rdb-version 9 has no place for parts of 2 streams");
+    // The expiries of fields are not left out.
+    client.text(&["HSET", "hash", "a", "1"]);
+    client.text(&["HEXPIRE", "hash", "1000", "FIELDS", "1", "a"]);
+    assert!(client.text(&["SAVE"]).starts_with("ERR"));
+    client.text(&["CONFIG", "SET", "rdb-version", "auto"]);
+    assert_eq!(client.text(&["SAVE"]), "OK");
 }

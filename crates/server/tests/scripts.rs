@@ -181,7 +181,8 @@ fn commands_of_scripts_are_logged_with_the_client_of_the_script() {
 
 #[test]
 fn time_does_not_pass_while_a_script_runs() {
-    let server = Server::start(ONE_WORKER);
+    // The time goes on for a script that runs longer than the threshold.
+    let server = Server::start(&["--io-threads", "1", "--busy-reply-threshold", "20000"]);
     let mut client = server.client();
     let script = "local first = redis.call('TIME') for n = 1, 1000000 do end local second = redis.call('TIME') \
                   return first[1] == second[1] and first[2] == second[2]";
@@ -259,4 +260,166 @@ fn a_script_is_in_the_cache_from_its_first_run_on() {
     assert_eq!(client.text(&["EVALSHA", &sha, "0"]), "NOSCRIPT No matching script.");
     assert_eq!(client.text(&["EVAL", ONE, "0"]), "1");
     assert_eq!(client.text(&["EVALSHA", &sha, "0"]), "1");
+}
+
+#[test]
+fn many_scripts_that_pause_on_one_worker_are_not_refused() {
+    let options = &["--io-threads", "1", "--busy-reply-threshold", "20000"];
+    on_each_backend(options, |server| {
+        let mut clients: Vec<Client> = (0..40).map(|_| server.client()).collect();
+        let script =
+            "redis.call('SET', KEYS[1], 1) for i = 1, 1000000 do end return redis.call('INCR', KEYS[1])";
+        for (number, client) in clients.iter_mut().enumerate() {
+            let key = format!("k{number}");
+            if number % 2 == 0 {
+                client.send(&["EVAL", script, "1", &key]);
+            } else {
+                for request in [&["MULTI"][..], &["EVAL", script, "1", &key], &["EXEC"]] {
+                    client.send(request);
+                }
+            }
+        }
+        for (number, client) in clients.iter_mut().enumerate() {
+            for _ in 0..2 * (number % 2) {
+                receive(client);
+            }
+            assert_eq!(receive(client), "2");
+        }
+    });
+}
+
+#[test]
+fn further_scripts_are_refused_when_all_that_are_paused_run_too_long() {
+    on_each_backend(ONE_WORKER, |server| {
+        let mut runners: Vec<Client> = (0..16).map(|_| server.client()).collect();
+        for (number, runner) in runners.iter_mut().enumerate() {
+            runner.send(&["EVAL", ENDLESS, "1", &format!("k{number}")]);
+        }
+        let mut other = server.client();
+        wait_until_busy(&mut other, "k15");
+        let reply = other.text(&["EVAL", "return redis.call('GET', KEYS[1])", "1", "other"]);
+        assert!(reply.starts_with("BUSY"), "{reply}");
+        assert_eq!(other.text(&["SCRIPT", "KILL"]), "OK");
+        assert!(receive(&mut runners[0]).contains("Script killed by user"));
+        assert_eq!(other.text(&["EVAL", "return redis.call('SET', KEYS[1], 1)", "1", "other"]), "OK");
+    });
+}
+
+#[test]
+fn one_kill_ends_the_script_that_has_run_longest() {
+    on_each_backend(ONE_WORKER, |server| {
+        let mut other = server.client();
+        let mut runners: Vec<Client> = (0..3).map(|_| server.client()).collect();
+        for (number, runner) in runners.iter_mut().enumerate() {
+            let key = format!("k{number}");
+            runner.send(&["EVAL", ENDLESS, "1", &key]);
+            wait_until_busy(&mut other, &key);
+        }
+        for (number, runner) in runners.iter_mut().enumerate() {
+            assert_eq!(other.text(&["SCRIPT", "KILL"]), "OK");
+            assert!(receive(runner).contains("Script killed by user"));
+            for later in number + 1..3 {
+                assert!(other.text(&["GET", &format!("k{later}")]).starts_with("BUSY"), "{later}");
+            }
+        }
+        assert_eq!(other.text(&["SCRIPT", "KILL"]), "NOTBUSY No scripts in execution right now.");
+    });
+}
+
+/// Permissions change while a script waits within a call for a key that another script holds.
+#[test]
+fn a_command_that_has_waited_for_a_key_has_the_permissions_of_now() {
+    on_each_backend(&["--io-threads", "1", "--busy-reply-threshold", "20000"], |server| {
+        let (mut admin, mut holder, mut waiter) = (server.client(), server.client(), server.client());
+        assert_eq!(admin.text(&["ACL", "SETUSER", "alice", "on", "nopass", "+@all", "~*"]), "OK");
+        assert_eq!(waiter.text(&["AUTH", "alice", "x"]), "OK");
+        holder.send(&["EVAL", &format!("redis.log(redis.LOG_WARNING, 'holds') {ENDLESS}"), "1", "key"]);
+        server.log_line("holds");
+        let write = "redis.log(redis.LOG_WARNING, 'waits') return redis.call('SET', ARGV[1], 1)";
+        waiter.send(&["EVAL", write, "0", "key"]);
+        server.log_line("waits");
+        assert_eq!(admin.text(&["ACL", "SETUSER", "alice", "-set"]), "OK");
+        assert_eq!(admin.text(&["SCRIPT", "KILL"]), "OK");
+        assert!(receive(&mut holder).contains("Script killed by user"));
+        let reply = receive(&mut waiter);
+        assert!(reply.contains("ACL failure in script"), "{reply}");
+        assert_eq!(admin.text(&["EXISTS", "key"]), "0");
+    });
+}
+
+#[test]
+fn a_read_only_script_that_met_a_busy_slot_takes_no_further_latches_later() {
+    let options = &["--io-threads", "1", "--busy-reply-threshold", "20000"];
+    on_each_backend(options, |server| {
+        let (mut writer, mut reader, mut other) = (server.client(), server.client(), server.client());
+        let get = |key: &'static str| ["EVAL_RO", "return redis.call('MGET', 'k1', ARGV[1])", "0", key];
+        let script = "for i = 1, 5000000 do end return redis.call('INCR', KEYS[1])";
+        writer.send(&["EVAL", script, "1", "k2"]);
+        reader.send(&get("k2"));
+        assert_eq!(receive(&mut writer), "1");
+        assert_eq!(receive(&mut reader), "\n1");
+        assert_eq!(server.info(&mut other, "scripts_run_again"), "1");
+        assert_eq!(reader.text(&get("k3")), "\n");
+        assert_eq!(server.info(&mut other, "scripts_with_all_latches"), "0");
+    });
+}
+
+#[test]
+fn all_latches_are_taken_as_long_as_a_script_needs_them() {
+    on_each_backend(ONE_WORKER, |server| {
+        let mut client = server.client();
+        let script =
+            "if ARGV[1] == 'all' then return #redis.call('KEYS', '*') end return redis.call('GET', 'k')";
+        let mut counts = |argument: &str| {
+            client.text(&["EVAL", script, "0", argument]);
+            let of = |client: &mut Client, name| server.info(client, name);
+            (of(&mut client, "scripts_run_again"), of(&mut client, "scripts_with_all_latches"))
+        };
+        let pair = |again: &str, all: &str| (again.to_owned(), all.to_owned());
+        assert_eq!(counts("one"), pair("0", "0"));
+        assert_eq!(counts("all"), pair("1", "1"));
+        assert_eq!(counts("all"), pair("1", "2"));
+        assert_eq!(counts("one"), pair("1", "3"));
+        // Forgotten.
+        assert_eq!(counts("one"), pair("1", "3"));
+    });
+}
+
+#[test]
+fn functions_whose_code_proves_their_keys_run_in_parallel() {
+    on_each_backend(ONE_WORKER, |server| {
+        let (mut first, mut second) = (server.client(), server.client());
+        let code = "#!lua name=lib\nredis.register_function('endless', function(keys) redis.call('GET', keys[1]) while true do end end) \
+                    redis.register_function('get', function(keys) return redis.call('GET', keys[1]) end)";
+        assert_eq!(second.text(&["FUNCTION", "LOAD", code]), "lib");
+        second.text(&["SET", "b", "1"]);
+        first.send(&["FCALL", "endless", "1", "a"]);
+        wait_until_busy(&mut second, "a");
+        assert_eq!(second.text(&["FCALL", "get", "1", "b"]), "1");
+        assert!(second.text(&["FCALL", "get", "1", "a"]).starts_with("BUSY"));
+        assert_eq!(second.text(&["FUNCTION", "KILL"]), "OK");
+        assert!(receive(&mut first).contains("Script killed by user"));
+        // So do those whose keys pass through other functions.
+        let code = "#!lua name=helpers\nlocal function touch(key) return redis.call('GET', key) end \
+                    local function spin(keys) touch(keys[1]) while true do end end \
+                    redis.register_function('spin', function(keys) return spin(keys) end) \
+                    redis.register_function('touch', function(keys) return touch(keys[1]) end) \
+                    redis.register_function('other', function(keys, args) return redis.call('GET', args[1]) end)";
+        assert_eq!(second.text(&["FUNCTION", "LOAD", code]), "helpers");
+        first.send(&["FCALL", "spin", "1", "a"]);
+        wait_until_busy(&mut second, "a");
+        assert_eq!(second.text(&["FCALL", "touch", "1", "b"]), "1");
+        assert_eq!(server.info(&mut second, "scripts_with_undeclared_keys"), "0");
+        // One that may access other keys is latched with more care, and is caught when it does.
+        assert_eq!(second.text(&["FCALL", "other", "1", "c", "b"]), "1");
+        assert_eq!(server.info(&mut second, "scripts_with_undeclared_keys"), "1");
+        assert!(second.text(&["FCALL", "other", "1", "c", "a"]).contains("BUSY"));
+        assert_eq!(second.text(&["FUNCTION", "KILL"]), "OK");
+        assert!(receive(&mut first).contains("Script killed by user"));
+        // The present code of a function counts.
+        let other = "#!lua name=lib\nredis.register_function('get', function(keys) return redis.call('GET', 'b') end)";
+        assert_eq!(second.text(&["FUNCTION", "LOAD", "REPLACE", other]), "lib");
+        assert_eq!(second.text(&["FCALL", "get", "1", "a"]), "1");
+        assert_eq!(server.info(&mut second, "scripts_with_undeclared_keys"), "3");
+    });
 }

@@ -100,6 +100,43 @@ fn unsupported_directives_refuse_to_start() {
     assert!(succeeded, "{text}");
 }
 
+/// Lines as in guides for hardening, images and charts: they name commands that do not exist here.
+#[test]
+fn hardened_configurations_are_accepted() {
+    let names = "CONFIG DEBUG SHUTDOWN FLUSHALL KEYS SLAVEOF REPLICAOF FAILOVER SYNC PSYNC REPLCONF CLUSTER MIGRATE MODULE \
+         BGREWRITEAOF SENTINEL HOTKEYS STRALGO JSON.SET";
+    let renames: String =
+        names.split_whitespace().map(|name| format!("rename-command {name} \"\"\n")).collect();
+    let users = "user default off\n\
+         user app on >pw ~app:* &* +@all -@dangerous -@admin -acl -replicaof -slaveof -failover -psync -sync -replconf\n\
+         user replica on >pw +psync +replconf +ping\n\
+         user sentinel on >pw allchannels +multi +slaveof +ping +exec +subscribe +config|rewrite +role +publish +info \
+         +client|setname +client|kill +script|kill\n\
+         user search on >pw ~* +@read -@search -ft.search -vadd +cluster|failover -cluster|migration -client|no-touch\n";
+    let (text, succeeded) = run(&["-", "--check-config"], &format!("{renames}{users}"));
+    assert!(succeeded, "{text}");
+    for (line, words) in [
+        ("rename-command PSYNCC \"\"\n", "No such command in rename-command"),
+        ("rename-command psync x\nrename-command sync x\n", "Target command name already exists"),
+        ("user alice on +psyncc\n", "Unknown command or category name in ACL"),
+    ] {
+        let (text, succeeded) = run(&["-", "--check-config"], line);
+        assert!(!succeeded && text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn errors_name_the_text_that_they_are_in() {
+    for (options, input, place) in [
+        (&["--prot", "1"][..], "", "Reading the options of the command line\n>>> 'prot"),
+        (&["-", "--port", "x"], "hz 10\n", "Reading the options of the command line\n>>> 'port"),
+        (&["-"], "\nport x\n", "Reading standard input, at line 2\n>>> 'port x'"),
+    ] {
+        let (text, succeeded) = run(options, input);
+        assert!(!succeeded && text.contains(place), "{text}");
+    }
+}
+
 #[test]
 fn an_unread_log_pipe_does_not_block_the_server() {
     let directory = Directory::new("unread");

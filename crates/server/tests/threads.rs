@@ -95,3 +95,34 @@ fn threads_without_descriptors_are_refused_and_change_nothing() {
         });
     });
 }
+
+/// The number of clients of each of two threads.
+fn client_counts(server: &Server, admin: &mut support::Client) -> Vec<String> {
+    let count = |line: String| line.split(',').next().unwrap().to_owned();
+    ["io_thread_0", "io_thread_1"].map(|field| count(server.info(admin, field))).to_vec()
+}
+
+#[test]
+fn two_busy_connections_get_a_thread_each() {
+    on_each_backend(&["--io-threads", "2", "--save", ""], |server| {
+        let mut clients = server.six_clients();
+        clients.truncate(3);
+        let (first, mut admin, second) = (clients.remove(0), clients.remove(0), clients.remove(0));
+        wait_for(|| (client_counts(&server, &mut admin) == ["clients=2", "clients=1"]).then_some(()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let floods = [first, second].map(|mut client| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                client.text(&["SETRANGE", "bits", "100000", "x"]);
+                let requests = b"*2\r\n$8\r\nBITCOUNT\r\n$4\r\nbits\r\n".repeat(100);
+                while !stop.load(Ordering::Relaxed) {
+                    client.send_raw(&requests);
+                    (0..100).for_each(|_| drop(client.receive().unwrap()));
+                }
+            })
+        });
+        wait_for(|| (client_counts(&server, &mut admin) == ["clients=1", "clients=2"]).then_some(()));
+        stop.store(true, Ordering::Relaxed);
+        floods.into_iter().for_each(|flood| flood.join().unwrap());
+    });
+}

@@ -9,6 +9,8 @@ use sync::simulation;
 use trials::connection::encode;
 use trials::reply::{self, Reply};
 
+use crate::observer::Outstanding;
+
 /// Virtual time after which a missing reply is a failure: longer than any stall, pause or blocking command.
 const PATIENCE_US: u64 = 120_000_000;
 
@@ -19,6 +21,7 @@ pub struct Connection {
     name: String,
     pending: Vec<u8>,
     pushed: VecDeque<Vec<Reply>>,
+    outstanding: Outstanding,
 }
 
 impl Connection {
@@ -32,7 +35,8 @@ impl Connection {
             match Peer::connect(address) {
                 Ok(peer) => {
                     let (pending, pushed) = (Vec::new(), VecDeque::new());
-                    return Self { peer, name: name.to_owned(), pending, pushed };
+                    let outstanding = Outstanding::new();
+                    return Self { peer, name: name.to_owned(), pending, pushed, outstanding };
                 }
                 Err(error) => {
                     simulation::trace(|| format!("{name}: can't connect: {error}"));
@@ -49,6 +53,7 @@ impl Connection {
     /// If the connection is closed.
     pub fn send(&mut self, requests: &[Vec<String>]) -> io::Result<()> {
         simulation::trace(|| format!("{} > {}", self.name, shown(requests)));
+        self.outstanding.sent(requests);
         let bytes: Vec<u8> = requests.iter().flat_map(|words| encode(words)).collect();
         self.peer.write_all(&bytes, now_us() + PATIENCE_US)
     }
@@ -61,6 +66,7 @@ impl Connection {
     /// # Panics
     /// If no reply arrives for a very long time.
     pub fn receive(&mut self) -> io::Result<Reply> {
+        let since = self.outstanding.begin_wait();
         loop {
             let (reply, size) = match reply::parse(&self.pending) {
                 Ok(Some(found)) => found,
@@ -74,7 +80,11 @@ impl Connection {
             simulation::trace(|| format!("{} < {}", self.name, shown_reply(&reply)));
             match reply {
                 Reply::List(b'>', items) => self.pushed.push_back(items),
-                reply => return Ok(reply),
+                reply => {
+                    let error = if let Reply::Error(text) = &reply { Some(&text[..]) } else { None };
+                    self.outstanding.received(&self.name, since, size, error);
+                    return Ok(reply);
+                }
             }
         }
     }

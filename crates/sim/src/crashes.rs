@@ -3,7 +3,10 @@
 //!
 //! A crash takes no time, and the first server continues after it. The replies that its clients have received by then
 //! are compared with the data of a server that starts with the disk after the crash. A disk may also fail in one of its
-//! operations, or for a while in all of them, in all appends or in all synchronisations.
+//! operations, or for a while in all of them, in all appends or in all synchronisations of files or directories. In half of
+//! the runs the policy changes meanwhile, saves suspend synchronisation, and the file is switched off and on.
+//!
+//! At the end the disk works, and the first server ends. Another one starts with its files, and has all acknowledged changes.
 //!
 //! Start reading at [`serve_and_crash`].
 
@@ -29,6 +32,8 @@ const CHANGE_COUNT_MAX: usize = 60;
 const CRASH_INTERVAL_US_MAX: usize = 60_000;
 /// Operations among which one fails.
 const OPERATION_COUNT_MAX: usize = 60;
+/// Orders of an administrator, at most.
+const ORDER_COUNT_MAX: usize = 8;
 
 /// The random choices of a seed.
 struct Setting {
@@ -41,6 +46,8 @@ struct Setting {
     failing: Failing,
     /// Whether the disk fails for a while instead of once.
     recovers: bool,
+    /// Changes of directives, and saves.
+    order_count: usize,
 }
 
 /// State shared by the threads of a run.
@@ -62,14 +69,15 @@ impl Setting {
     fn draw(random: &mut Random) -> Self {
         let policy = *random.pick(&["always", "always", "always", "everysec", "no"]);
         let first = random.below(OPERATION_COUNT_MAX) as u64;
-        let failing = match random.below(6) {
+        let failing = match random.below(7) {
             0 => Failing::Nothing,
             1 => Failing::From(first),
             2 => Failing::Appends(first),
             3 => Failing::Syncs(first),
+            4 => Failing::Directories(first),
             _ => Failing::Only(first),
         };
-        let recovers = matches!(failing, Failing::From(_) | Failing::Appends(_) | Failing::Syncs(_));
+        let recovers = !matches!(failing, Failing::Nothing | Failing::Only(_));
         Self {
             policy,
             thread_count: 1 + random.below(3),
@@ -79,18 +87,22 @@ impl Setting {
             rewrite_count: random.below(3),
             failing,
             recovers,
+            order_count: random.below(2) * (1 + random.below(ORDER_COUNT_MAX)),
         }
     }
 
     fn guarantee(&self) -> Guarantee {
-        if self.policy == "always" { Guarantee::Shown } else { Guarantee::Awaited }
+        match self.policy {
+            "always" if self.order_count == 0 => Guarantee::Shown,
+            _ => Guarantee::Awaited,
+        }
     }
 
     fn config(&self, port: u16) -> String {
         let (threads, policy) = (self.thread_count, self.policy);
         format!(
             "bind 127.0.0.1\nport {port}\nio-threads {threads}\nsave \"\"\nappendonly yes\nappendfsync {policy}\nsnapshot-cpu-percent 100\n\
-             aof-load-corrupt-tail-max-size 1gb\n"
+             aof-load-corrupt-tail-max-size 1073741824\n"
         )
     }
 }
@@ -113,6 +125,7 @@ pub fn serve_and_crash(seed: u64) {
         Failing::From(first) => Failing::From(before + first),
         Failing::Appends(first) => Failing::Appends(before + first),
         Failing::Syncs(first) => Failing::Syncs(before + first),
+        Failing::Directories(first) => Failing::Directories(before + first),
     });
     let state = Arc::new(RunState {
         disk,
@@ -132,9 +145,13 @@ pub fn serve_and_crash(seed: u64) {
     tasks.push(spawn("crasher", move || crash(&theirs, crash_count, recovers, forked)));
     let (theirs, forked) = (Arc::clone(&state), random.fork());
     tasks.push(spawn("rewriter", move || rewrite(&theirs, address, rewrite_count, forked)));
+    let (theirs, forked, order_count) = (Arc::clone(&state), random.fork(), setting.order_count);
+    tasks.push(spawn("administrator", move || administer(&theirs, address, order_count, forked)));
     tasks.iter().for_each(Task::join);
-    end(server, address);
-    let crashes = std::mem::take(&mut *lock(&state.crashes));
+    let last = end_on_a_working_disk(&state, server, address);
+    let mut crashes = std::mem::take(&mut *lock(&state.crashes));
+    let crash_count = crashes.len();
+    crashes.push(last);
     for (number, crash) in crashes.into_iter().enumerate() {
         replay::use_disk(&crash.disk);
         let address = SocketAddr::from((ADDRESS.0, ADDRESS.1 + 1 + number as u16));
@@ -144,8 +161,11 @@ pub fn serve_and_crash(seed: u64) {
         let found: Vec<Contents> =
             (0..crash.histories.len()).map(|client| contents(&mut admin, client)).collect();
         drop(admin);
-        if let Err(loss) = check(&crash.histories, &found, setting.guarantee()) {
-            panic!("appendfsync {}, crash {number}: {loss}", setting.policy);
+        let is_last = number == crash_count;
+        let guarantee = if is_last { Guarantee::Shown } else { setting.guarantee() };
+        if let Err(loss) = check(&crash.histories, &found, guarantee) {
+            let what = if is_last { "after a clean end".to_owned() } else { format!("crash {number}") };
+            panic!("appendfsync {}, {what}: {loss}", setting.policy);
         }
         end(server, address);
     }
@@ -162,6 +182,17 @@ fn start(setting: &Setting, address: SocketAddr) -> Server {
 
 fn end(server: Server, address: SocketAddr) {
     replay::end(&server, Connection::open(address, "admin"));
+}
+
+/// Ends the server once its disk works and its file is complete. Returns the disk, and all replies.
+fn end_on_a_working_disk(state: &RunState, server: Server, address: SocketAddr) -> Crash {
+    state.disk.set_failing(Failing::Nothing);
+    let mut admin = Connection::open(address, "admin");
+    admin.expect_ok(&["CONFIG", "SET", "appendonly", "yes"]);
+    replay::await_file(&mut admin);
+    replay::end(&server, admin);
+    let histories = state.histories.iter().map(|history| lock(history).clone()).collect();
+    Crash { disk: state.disk.clone(), histories }
 }
 
 /// The contents of a client's keys.
@@ -255,6 +286,29 @@ fn crash(state: &RunState, count: usize, recovers: bool, mut random: Random) {
     if recovers {
         simulation::sleep_us(1 + random.below(5 * CRASH_INTERVAL_US_MAX) as u64);
         state.disk.set_failing(Failing::Nothing);
+    }
+}
+
+/// Changes what a failure of the disk means, and lets saves suspend synchronisation.
+fn administer(state: &RunState, address: SocketAddr, count: usize, mut random: Random) {
+    let mut connection = Connection::open(address, "administrator");
+    for _ in 0..count {
+        simulation::sleep_us(1 + random.below(CRASH_INTERVAL_US_MAX / 2) as u64);
+        if state.working.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let request = *random.pick(&[
+            "CONFIG SET appendfsync always",
+            "CONFIG SET appendfsync everysec",
+            "CONFIG SET appendfsync no",
+            "CONFIG SET no-appendfsync-on-rewrite yes",
+            "CONFIG SET no-appendfsync-on-rewrite no",
+            "BGSAVE",
+            "CONFIG SET appendonly no",
+            "CONFIG SET appendonly yes",
+        ]);
+        // An error if the disk fails, or another save is under way.
+        drop(connection.call(&request.split(' ').collect::<Vec<_>>()));
     }
 }
 

@@ -12,6 +12,7 @@
 pub mod connection;
 pub mod crashes;
 pub mod faults;
+pub mod observer;
 pub mod plan;
 mod replay;
 pub mod run;

@@ -202,12 +202,13 @@ fn known_fault(cli: &Cli) -> Option<&'static sim::faults::Known> {
 fn print_report(report: &Report) {
     let outcome = &report.outcome;
     println!(
-        "seed {}: digest {:016x}, {} steps, {} switches, {:.3} s of virtual time, {:?}",
+        "seed {}: digest {:016x}, {} steps, {} switches, {:.3} s of virtual time, slowest reply {:.3} ms, {:?}",
         outcome.seed,
         outcome.digest,
         outcome.steps,
         outcome.switches,
         outcome.virtual_us as f64 / 1e6,
+        report.slowest_us as f64 / 1e3,
         outcome.schedule
     );
     match &report.failure {

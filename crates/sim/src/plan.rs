@@ -38,6 +38,8 @@ pub enum Load {
     Scripts,
     /// Rights of a user are taken and given while its connections work.
     Rights,
+    /// Connections at their limits: output that is not read, blocked requests with large arguments, nested replies.
+    Limits,
 }
 
 /// Loads to draw from.
@@ -56,11 +58,37 @@ pub const LOADS: &[Load] = &[
     Load::Scans,
 ];
 
+/// Loads that are added to others in a union: all but those that need a server of their own.
+const UNITED: &[Load] = &[
+    Load::Strings,
+    Load::ManyStrings,
+    Load::Collections,
+    Load::Queues,
+    Load::Messages,
+    Load::Transfers,
+    Load::Caches,
+    Load::Times,
+    Load::Pauses,
+    Load::Growth,
+    Load::Scans,
+    Load::Scripts,
+    Load::Rights,
+    Load::Limits,
+];
+
 /// Races to draw from; repetition sets the weight.
-const RACES: &[Race] = &[Race::Threads, Race::Threads, Race::Tables, Race::Pauses];
+const RACES: &[Race] = &[Race::Threads, Race::Threads, Race::Tables, Race::Pauses, Race::Moves];
 /// Loads that depend on messages between threads.
 const THREAD_LOADS: &[Load] =
     &[Load::Queues, Load::Queues, Load::Queues, Load::Messages, Load::Caches, Load::Pauses];
+
+/// The time without stalls within which a reply arrives, in microseconds: less than a tick, in which every worker wakes up.
+const REPLY_US_MAX: u64 = 95_000;
+
+/// The time of a request on all slots, or a search for victims in all of them when few keys are left, in microseconds. Each slot
+/// costs some scheduling points, and each of these a microsecond or more: a visit of all takes 40 ms, and hardly 0.4 ms outside
+/// of the simulation.
+pub const ALL_SLOTS_US_MAX: u64 = 150_000;
 
 /// Object of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +118,10 @@ pub enum Race {
     Tables,
     /// Pauses begin while admitted requests have not run.
     Pauses,
+    /// Pauses end while connections that wait for that move between threads.
+    Moves,
+    /// Clients begin to be told of all changes while admitted requests have not run. Only by [`Focus`].
+    Broadcasts,
 }
 
 /// What the plans of all seeds have in common.
@@ -176,7 +208,8 @@ impl Plan {
         match race {
             Some(Race::Threads) => loads = vec![*random.pick(THREAD_LOADS)],
             Some(Race::Tables) => loads = vec![Load::LookAhead],
-            Some(Race::Pauses) => loads = vec![Load::Pauses],
+            Some(Race::Pauses | Race::Moves) => loads = vec![Load::Pauses],
+            Some(Race::Broadcasts) => loads = vec![Load::Caches],
             None => {}
         }
         // Drawn apart, so that the other loads of a seed stay as they are.
@@ -184,6 +217,20 @@ impl Plan {
         if race.is_none() && !loads.contains(&Load::Eviction) && apart.chance(40) {
             loads.truncate(apart.below(2));
             loads.push(*apart.pick(&[Load::Scripts, Load::Rights, Load::Rights]));
+        }
+        let is_union = race.is_none()
+            && !matches!(focus, Focus::Load(_))
+            && !loads.contains(&Load::Eviction)
+            && apart.chance(30);
+        if is_union {
+            loads.extend((0..1 + apart.below(4)).map(|_| *apart.pick(UNITED)));
+            let mut seen = Vec::new();
+            loads.retain(|load| {
+                !seen.contains(load) && {
+                    seen.push(*load);
+                    true
+                }
+            });
         }
         if let Focus::Load(load) = focus {
             loads = vec![load];
@@ -200,7 +247,11 @@ impl Plan {
             scanned: SCANNED[seed as usize % SCANNED.len()],
             client_count,
             producer_count: if race.is_some() { 1 } else { client_count },
-            request_count: if race.is_some() { 100 } else { 10 + random.below(20) },
+            request_count: match race {
+                Some(_) => 100,
+                None if is_union => 6 + random.below(10),
+                None => 10 + random.below(20),
+            },
             disturbances: race.map(Race::disturbances).unwrap_or(Disturbances {
                 changes_threads: random.chance(60),
                 victim_count: if random.chance(50) { 1 + random.below(3) } else { 0 },
@@ -227,6 +278,22 @@ impl Plan {
 }
 
 impl Plan {
+    /// `busy-reply-threshold` in milliseconds. A script may be paused with all writes, for longer than usual.
+    #[must_use]
+    pub fn busy_ms(&self) -> u64 {
+        if self.loads.contains(&Load::Pauses) { 100_000 } else { 5_000 }
+    }
+
+    /// The time without stalls within which a reply must arrive, in microseconds, unless its request blocks; `None`: there is
+    /// no such time. Pauses hold requests back, and connections wait while no descriptors are left.
+    #[must_use]
+    pub fn reply_us_max(&self) -> Option<u64> {
+        let is_unlimited = self.loads.contains(&Load::Pauses) || self.disturbances.limits_descriptors;
+        let searches_victims = self.loads.contains(&Load::Eviction);
+        let us_max = REPLY_US_MAX + if searches_victims { ALL_SLOTS_US_MAX } else { 0 };
+        (!is_unlimited).then_some(us_max)
+    }
+
     /// Returns the number of keys of one slot that the loads need. Each costs 16,384 hashes to find.
     #[must_use]
     pub fn slot_mate_count(&self) -> usize {
@@ -257,7 +324,13 @@ fn stalls_anywhere(random: &mut Random) -> Vec<(Gap, u64)> {
 impl Race {
     /// Returns the disturbances beside the race: none that would occupy the threads.
     fn disturbances(self) -> Disturbances {
-        Disturbances { changes_threads: self == Self::Threads, ..Disturbances::default() }
+        Disturbances { changes_threads: self.shrinks(), ..Disturbances::default() }
+    }
+
+    /// Whether the number of threads is decreased and increased in turn, in time with the load.
+    #[must_use]
+    pub fn shrinks(self) -> bool {
+        matches!(self, Self::Threads | Self::Moves)
     }
 
     /// Returns the gaps at which threads are stalled, with the percentage of passes that stall.
@@ -265,7 +338,8 @@ impl Race {
         match self {
             Self::Threads => vec![(Gap::ReceiverChosen, 40), (Gap::LastCheck, 5)],
             Self::Tables => vec![(Gap::MemoryReplaced, 50), (Gap::MemoryFound, 15)],
-            Self::Pauses => vec![(Gap::Admitted, 20)],
+            Self::Pauses | Self::Broadcasts => vec![(Gap::Admitted, 20)],
+            Self::Moves => vec![(Gap::ReceiverChosen, 30)],
         }
     }
 }

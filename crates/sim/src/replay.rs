@@ -73,6 +73,20 @@ pub fn end(server: &Server, mut admin: Connection) {
     server.wait();
 }
 
+/// Waits until the file can be written and no rewrite of it is in progress or scheduled.
+///
+/// # Panics
+/// If that takes too long.
+pub fn await_file(admin: &mut Connection) {
+    for _ in 0..10_000 {
+        if admin.text(&["INFO", "persistence"]).contains("aof_last_write_status:ok\r\n") {
+            return await_rewrite(admin);
+        }
+        simulation::sleep_us(10_000);
+    }
+    panic!("the file can't be written");
+}
+
 /// Waits until no rewrite of the file is in progress or scheduled.
 fn await_rewrite(admin: &mut Connection) {
     for _ in 0..10_000 {

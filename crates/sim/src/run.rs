@@ -12,7 +12,8 @@ use trials::linearisability::search::{Command, Operation, check, check_each_key}
 
 use crate::connection::Connection;
 use crate::crashes::serve_and_crash;
-use crate::plan::{Focus, Load, Plan};
+use crate::observer::Observer;
+use crate::plan::{Focus, Plan};
 use crate::replay;
 use crate::workload;
 use crate::world::{World, lock};
@@ -47,6 +48,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// The failure, if any.
     pub failure: Option<String>,
+    /// The longest time that a reply took without stalls, in microseconds.
+    pub slowest_us: u64,
 }
 
 /// Adds the server's warnings and errors to the trace.
@@ -88,6 +91,10 @@ pub fn run(seed: u64, options: RunOptions) -> Report {
     );
     scheduler.set_extension(Network::new(seed, plan.network.clone()));
     scheduler.set_extension(Arc::new(FreedMemory::default()));
+    let observer = Observer::new(plan.reply_us_max(), &plan.network, plan.busy_ms());
+    if !options.crashes {
+        scheduler.set_extension(Arc::clone(&observer));
+    }
     let world = Arc::new(World::new(plan.clone(), SocketAddr::from(ADDRESS)));
     let shared = Arc::clone(&world);
     let outcome = match options.crashes {
@@ -99,15 +106,14 @@ pub fn run(seed: u64, options: RunOptions) -> Report {
         Some(other) => Some(format!("{other:?}: {}", waiting(&outcome))),
         None => judge(&world),
     };
-    Report { plan, outcome, failure }
+    Report { plan, outcome, failure, slowest_us: observer.slowest_us() }
 }
 
 /// The first simulated thread: starts the server, waits for the clients, checks that nothing is left, ends
 /// the server. With an append-only file, another server replays it.
 fn serve_and_load(world: &Arc<World>) {
     let plan = &world.plan;
-    // A pause of writes may last longer than the limit from which other clients are refused with BUSY.
-    let busy_ms = if plan.loads.contains(&Load::Pauses) { 100_000 } else { 5_000 };
+    let busy_ms = plan.busy_ms();
     let config = format!(
         "bind 127.0.0.1\nport {}\nio-threads {}\nmaxclients 1000\nsave \"\"\nbusy-reply-threshold {busy_ms}\n{}",
         ADDRESS.1,

@@ -2,8 +2,9 @@
 //! found.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sim::faults::ALL;
+use sim::faults::{ALL, Known};
 use sim::run::{RunOptions, run};
 
 /// Seeds that pass and together cover much behaviour.
@@ -48,16 +49,27 @@ fn a_seed_gives_the_same_run_in_another_process() {
     }
 }
 
-/// One process per fault: a failed run leaves its threads behind.
+/// One process per fault, as a failed run leaves its threads behind, and as many at once as there are CPUs.
 #[test]
 fn planted_faults_are_found_within_their_bounds() {
-    for known in ALL {
-        let count = known.seed_count_max;
-        let output = Command::new(env!("CARGO_BIN_EXE_sim"))
-            .args(["--fault", known.name, "--seeds", &format!("0..{count}")])
-            .output()
-            .expect("the binary is built");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && text.contains(known.sign), "{}: {text}", known.name);
-    }
+    let next = AtomicUsize::new(0);
+    let search = || {
+        while let Some(known) = ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+            assert_found(known);
+        }
+    };
+    std::thread::scope(|scope| {
+        let cpu_count = std::thread::available_parallelism().map_or(1, usize::from);
+        (0..cpu_count).for_each(|_| drop(scope.spawn(search)));
+    });
+}
+
+/// The process ends with the first seed that finds the fault.
+fn assert_found(known: &Known) {
+    let output = Command::new(env!("CARGO_BIN_EXE_sim"))
+        .args(["--fault", known.name, "--seeds", &format!("0..{}", known.seed_count_max)])
+        .output()
+        .expect("the binary is built");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains(known.sign), "{}: {text}", known.name);
 }

@@ -11,12 +11,16 @@
 //! | `Waiting`, `Woken` | removed | [`Lot::claim`]: acquired the latch |
 //! | `Waiting`, `Woken` | `HandoffPending` | [`Lot::claim`]: too late; newcomers are kept out from now on |
 //! | `HandoffPending` | `Granted` | [`Queue::serve`]: the latch is handed over; woken |
-//! | `Granted` | removed | [`Lot::claim`]: holds the latch |
+//! | `Granted`, `Overdue` | removed | [`Lot::claim`]: holds the latch |
+//! | `Granted` | `Overdue` | [`Lot::take_back`]: holds the latch, and has not claimed yet |
+//! | `Overdue` | `Woken` | [`Lot::take_back`]: the latch is released, and the other waiters are served |
 //! | any | removed | [`Lot::cancel`]: the next waiter is served, and a granted latch released |
 //!
 //! Waking before granting keeps a hot slot fast when threads outnumber cores: the latch is never reserved for a
 //! thread that may not be running. Granting after the first failed claim ensures that every waiter acquires the
-//! latch eventually, in queue order. Between a `serve` that wakes a waiter and its `claim`, the waiter is not
+//! latch eventually, in queue order. A grant to a session whose thread is busy for long is taken back, so that the others
+//! don't wait for that thread; the waiter keeps its place. Any thread may look; a grant is taken back [`OVERDUE_MS`] after
+//! the first look that has found it, however many threads look meanwhile. Between a `serve` that wakes a waiter and its `claim`, the waiter is not
 //! woken again.
 //!
 //! Invariants, whenever the shard is not locked: (1) `waiting_count` and `handoff_pending_count` are the
@@ -34,6 +38,10 @@ use std::collections::VecDeque;
 const SHARD_COUNT: usize = 64;
 #[cfg(loom)]
 const SHARD_COUNT: usize = 2;
+
+/// How long a waiter has from the first look that finds its grant unclaimed, in milliseconds. Two, as clocks are cut to
+/// milliseconds.
+const OVERDUE_MS: i64 = 2;
 
 /// Wakes the session of a token, so that it claims.
 pub(crate) type Wake = Box<dyn Fn(u64) + Send + Sync>;
@@ -87,6 +95,11 @@ impl Lot {
         self.with_queue(latch, slot, |queue, wake_list| queue.cancel(latch, token, wake_list));
     }
 
+    /// Takes the latch back from waiters that have not claimed for a while since an earlier call.
+    pub(crate) fn take_back(&self, latch: &Latch, slot: usize, now_ms: i64) {
+        self.with_queue(latch, slot, |queue, wake_list| queue.take_back(latch, now_ms, wake_list));
+    }
+
     /// Serves the queue after a release.
     #[cold]
     #[inline(never)]
@@ -137,6 +150,10 @@ enum WaiterState {
     Woken,
     HandoffPending,
     Granted,
+    /// Granted, and found so by a look at this time.
+    Overdue {
+        since_ms: i64,
+    },
 }
 
 impl Queue {
@@ -144,7 +161,7 @@ impl Queue {
         let Some(position) = self.position(token) else { return Claimed::NotWaiting };
         let Waiter { mode, state, .. } = self.waiters[position];
         let is_acquired = match state {
-            WaiterState::Granted => true,
+            WaiterState::Granted | WaiterState::Overdue { .. } => true,
             WaiterState::HandoffPending => false,
             // Waiters that failed a claim earlier go first.
             WaiterState::Waiting | WaiterState::Woken => {
@@ -174,11 +191,34 @@ impl Queue {
     fn cancel(&mut self, latch: &Latch, token: u64, wake_list: &mut WakeList) {
         let Some(position) = self.position(token) else { return };
         let Waiter { mode, state, .. } = self.remove(position);
-        if state == WaiterState::Granted {
+        if matches!(state, WaiterState::Granted | WaiterState::Overdue { .. }) {
             // The result is ignored: the other waiters are served below.
             let (Released::Done | Released::WakeWaiters) = latch.release(mode);
         }
         self.serve(latch, wake_list);
+    }
+
+    fn take_back(&mut self, latch: &Latch, now_ms: i64, wake_list: &mut WakeList) {
+        let mut has_released = false;
+        for position in 0..self.waiters.len() {
+            let Waiter { mode, state, .. } = self.waiters[position];
+            match state {
+                WaiterState::Granted => {
+                    self.set_state(position, WaiterState::Overdue { since_ms: now_ms });
+                }
+                WaiterState::Overdue { since_ms } if now_ms - since_ms < OVERDUE_MS => {}
+                WaiterState::Overdue { .. } => {
+                    // The result is ignored: the other waiters are served below.
+                    let (Released::Done | Released::WakeWaiters) = latch.release(mode);
+                    self.set_state(position, WaiterState::Woken);
+                    has_released = true;
+                }
+                WaiterState::Waiting | WaiterState::Woken | WaiterState::HandoffPending => {}
+            }
+        }
+        if has_released {
+            self.serve(latch, wake_list);
+        }
     }
 
     /// Grants the latch to as many pending waiters as possible; if none is left, wakes the next waiters in
@@ -249,7 +289,7 @@ impl Queue {
         match state {
             WaiterState::Waiting => step(&mut self.waiting_count),
             WaiterState::HandoffPending => step(&mut self.handoff_pending_count),
-            WaiterState::Woken | WaiterState::Granted => {}
+            WaiterState::Woken | WaiterState::Granted | WaiterState::Overdue { .. } => {}
         }
     }
 

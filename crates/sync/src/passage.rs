@@ -76,6 +76,13 @@ impl Passage {
         self.lanes[lane].0.load(Ordering::Acquire)
     }
 
+    /// Whether it is closed. For tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire) != 0
+    }
+
     /// Waits until all threads that are inside now have left. They are expected not to wait while inside.
     pub fn await_inside(&self) {
         fence(Ordering::SeqCst);

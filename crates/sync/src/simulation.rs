@@ -19,6 +19,7 @@
 //! | `monotonic_ns()`, `unix_micros()`, `random_u64()` | the virtual clocks and the seed's numbers; `None` outside a simulation |
 //! | `step_wall_clock(delta_us)` | changes the wall clock only |
 //! | `stall(thread, us)` | the thread is not scheduled for that time |
+//! | `stalled_us()` | for how long threads were stalled so far |
 //! | `trace(\|\| text)` | an event for the digest and the readable trace |
 //! | `without_points(f)` | runs `f` without scheduling points |
 //! | `planted(Fault::X)` | whether the defect is enabled |
@@ -64,8 +65,8 @@ pub use self::{
     policy::{GapStalls, Random, Schedule},
     scheduler::{
         Scheduler, SchedulerOptions, Task, TraceSink, block_on, current, extension, is_simulated,
-        monotonic_ns, pass, planted, point, random_u64, sleep_us, spawn, stall, step_wall_clock, trace,
-        unix_micros, wait_until, wake_all, wake_one, without_points, yield_now,
+        monotonic_ns, pass, planted, point, random_u64, sleep_us, spawn, stall, stalled_us, step_wall_clock,
+        trace, unix_micros, wait_until, wake_all, wake_one, without_points, yield_now,
     },
 };
 
@@ -93,6 +94,8 @@ pub enum Fault {
     EffectsLate,
     /// `ACL SETUSER` and its relatives reply while workers may still use the old permissions.
     UsersBeforeBarrier,
+    /// `CLIENT TRACKING ON BCAST` replies while workers may make changes that they do not record for broadcasts.
+    BroadcastBeforeBarrier,
     /// A transaction runs with the permissions with which its commands were queued.
     ExecUnchecked,
     /// A blocked request is served with the permissions with which it began to wait.
@@ -103,6 +106,14 @@ pub enum Fault {
     ScriptUnchecked,
     /// A script releases its latches while it is paused.
     ScriptLetsGo,
+    /// A connection that is moved while a pause ends waits on.
+    PauseEndMissed,
+    /// A request is refused with `BUSY` as soon as a script holds its slot, however short that has run.
+    BusyEarly,
+    /// The memory of a connection that is closed stays charged.
+    ChargeKept,
+    /// Mail does not wake a worker that sleeps: it is read when the next timer ends.
+    WakeOmitted,
     /// A lock-free addition is a load and a store.
     TornAdd,
 }

@@ -159,6 +159,16 @@ impl<H, T> LatchTable<H, T> {
         }
     }
 
+    /// Takes the slot back from waiters that hold it and have not claimed for two milliseconds since an earlier call for this
+    /// slot has found that, and serves the other waiters. They keep their places, and claim as waiters that are woken.
+    /// O(waiters of the slot).
+    ///
+    /// To be called from time to time by threads whose sessions wait: a waiter's thread may be busy for long. `now_ms` is of
+    /// one clock for all threads.
+    pub fn take_back(&self, slot: usize, now_ms: i64) {
+        self.lot.take_back(&self.cells[slot].latch, slot, now_ms);
+    }
+
     /// Removes a waiter from the queue, woken or not, and serves the other waiters. O(waiters of the slot).
     pub fn cancel(&self, slot: usize, token: u64) {
         self.lot.cancel(&self.cells[slot].latch, slot, token);
@@ -370,6 +380,54 @@ mod tests {
         drop(claim(&table, 1));
         drop(claim(&table, 2));
         assert!(table.try_write(1).is_some());
+    }
+
+    #[test]
+    fn an_unclaimed_grant_is_taken_back_at_the_second_call() {
+        for mode in [Mode::Write, Mode::Read] {
+            let (table, calls) = table();
+            let first = table.try_write(1).unwrap();
+            park(&table, mode, 1);
+            assert!(matches!(table.claim(1, 1), Claim::Pending));
+            park(&table, Mode::Write, 2);
+            drop(first);
+            assert_eq!(woken(&calls), [1]);
+            table.take_back(1, 10);
+            // A look of another thread comes soon after.
+            for now_ms in [10, 11, 9] {
+                table.take_back(1, now_ms);
+                assert!(table.try_write(1).is_none() && woken(&calls).is_empty(), "it may claim soon");
+            }
+            table.take_back(1, 12);
+            assert_eq!(woken(&calls), [2]);
+            let second = claim(&table, 2);
+            // It keeps its place, and the next release hands the latch over again.
+            assert!(matches!(table.claim(1, 1), Claim::Pending));
+            park(&table, Mode::Write, 3);
+            drop(second);
+            assert_eq!(woken(&calls), [1]);
+            table.take_back(1, 20);
+            drop(claim(&table, 1));
+            assert_eq!(woken(&calls), [3]);
+            table.take_back(1, 20);
+            drop(claim(&table, 3));
+            table.take_back(1, 30);
+            assert!(table.try_write(1).is_some() && woken(&calls).is_empty());
+        }
+    }
+
+    #[test]
+    fn newcomers_acquire_a_latch_that_was_taken_back() {
+        let (table, _calls) = table();
+        let first = table.try_write(1).unwrap();
+        park(&table, Mode::Write, 1);
+        assert!(matches!(table.claim(1, 1), Claim::Pending));
+        drop(first);
+        table.take_back(1, 0);
+        table.take_back(1, 2);
+        drop(table.try_write(1).unwrap());
+        drop(claim(&table, 1));
+        assert!(!table.try_read(1).unwrap().is_wanted());
     }
 
     #[test]

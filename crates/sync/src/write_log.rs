@@ -104,6 +104,8 @@ pub struct WriteLog {
     capacity: u64,
     /// Allocated when the log is first switched on.
     ring: OnceLock<Ring>,
+    /// Bytes of memory of the ring. Set before it is allocated: a reading of the memory in use is never without it.
+    ring_size: AtomicU64,
     /// The number of records outside the ring. Changed under the lock of `state`.
     spilled_count: AtomicU32,
     state: Mutex<State>,
@@ -157,6 +159,7 @@ impl WriteLog {
             on: AtomicU32::new(0),
             capacity: capacity as u64,
             ring: OnceLock::new(),
+            ring_size: AtomicU64::new(0),
             spilled_count: AtomicU32::new(0),
             state: Mutex::new(State::default()),
             wake: Box::new(wake),
@@ -194,10 +197,20 @@ impl WriteLog {
         Lsn(self.complete_from(self.tail.load(Ordering::Acquire)))
     }
 
-    /// Bytes of memory of the log: its ring, once there was a reader.
+    /// The size of the ring.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Bytes of memory of the log: its ring, once there was a reader, and the records outside the ring.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        if self.ring.get().is_some() { self.capacity } else { 0 }
+        let ring = self.ring_size.load(Ordering::Relaxed);
+        if self.spilled_count.load(Ordering::Relaxed) == 0 {
+            return ring;
+        }
+        ring + lock(&self.state).spilled.values().map(|record| record.len() as u64).sum::<u64>()
     }
 
     /// Lets the next record select its database. Called while all latches are held, where a file or a replica's
@@ -225,6 +238,7 @@ impl WriteLog {
             // An unfinished record of the time before the log was off could share the ring's bytes with a new one.
             assert!(from == self.end().0 && state.spilled.is_empty(), "a record is being written");
             self.tail.store(from, Ordering::Release);
+            self.ring_size.store(self.capacity, Ordering::Relaxed);
             self.ring.get_or_init(|| Ring::new(self.capacity as usize));
             self.forget_database();
             self.on.store(1, Ordering::Release);

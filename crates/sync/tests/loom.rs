@@ -265,6 +265,29 @@ fn a_cancelled_waiter_releases_a_granted_latch() {
     });
 }
 
+/// A grant is taken back while its waiter claims: the latch has one holder, and both waiters acquire it.
+#[test]
+fn a_grant_is_claimed_or_taken_back() {
+    explore(Some(3), || {
+        let model = Model::new(1, 2);
+        let guard = model.table.try_write_now(0).unwrap();
+        model.park(0, Mode::Write, 0);
+        assert!(matches!(model.table.claim(0, 0), Claim::Pending));
+        model.park(0, Mode::Write, 1);
+        drop(guard);
+        // Granted to token 0, and seen once.
+        model.table.take_back(0, 0);
+        let threads = [0, 1].map(|token| {
+            let model = model.clone();
+            thread::spawn(move || *model.wait(0, token).as_mut().unwrap() += 1)
+        });
+        model.table.take_back(0, 2);
+        join(threads);
+        assert_eq!(*model.table.try_write_now(0).expect("all guards have been dropped"), 2);
+        model.check_idle(0);
+    });
+}
+
 /// Two slots in ascending order; the first is held while waiting for the second.
 #[test]
 fn ascending_order_never_deadlocks() {

@@ -16,7 +16,7 @@ static DIRECT: &[(&str, &str)] = &[
     ("crates/reactor/src/echo.rs", "the echo server of the load generator"),
     ("crates/os/src/fault.rs", "signal handlers"),
     ("crates/os/src/process.rs", "reads the system's number of CPUs once"),
-    ("crates/reactor/src/simulated/mod.rs", "conditions of waits must not reach a scheduling point"),
+    ("crates/reactor/src/simulated.rs", "conditions of waits must not reach a scheduling point"),
     ("crates/reactor/src/simulated/network.rs", "not held at scheduling points, like the kernel's locks"),
     ("crates/reactor/src/sys.rs", "a property of the kernel"),
     ("crates/os/src/title.rs", "the process title"),

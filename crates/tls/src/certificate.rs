@@ -3,10 +3,10 @@
 use const_oid::db::rfc4519::CN;
 use const_oid::db::rfc5280::ID_CE_SUBJECT_ALT_NAME;
 use rustls::pki_types::CertificateDer;
-use x509_cert::Certificate;
 use x509_cert::der::Decode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::{Certificate, Version};
 
 /// A certificate as `INFO` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,15 @@ pub struct CertificateSummary {
     pub serial: String,
     /// The end of its validity, in seconds of Unix time.
     pub expires_at: i64,
+}
+
+/// Returns the version of a certificate if it is older than version 3, the only one that TLS libraries still accept.
+pub(crate) fn old_version(certificate: &CertificateDer<'_>) -> Option<u8> {
+    match Certificate::from_der(certificate).ok()?.tbs_certificate.version {
+        Version::V1 => Some(1),
+        Version::V2 => Some(2),
+        Version::V3 => None,
+    }
 }
 
 /// The names in a client's certificate.

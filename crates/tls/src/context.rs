@@ -67,12 +67,9 @@ impl Context {
                 builder.with_client_cert_verifier(verifier.build().map_err(failed)?)
             }
         };
-        let mut server = builder.with_single_cert(chain, key).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => {
-                key_error(&settings.key_file, "the key is not that of the certificate")
-            }
-            error => key_error(&settings.key_file, &error.to_string()),
-        })?;
+        let mut server = builder
+            .with_single_cert(chain, key)
+            .map_err(|error| pair_error(&error, &settings.cert_file, &settings.key_file))?;
         server.ignore_client_order = settings.prefer_server_ciphers;
         if settings.session_caching {
             let (count_max, seconds) = (settings.session_cache_size, settings.session_cache_timeout_seconds);
@@ -129,7 +126,7 @@ fn client_certificate(
     let summary = CertificateSummary::of(&chain[0]);
     let key = files::private_key(&settings.client_key_file, settings.client_key_file_pass.as_deref())?;
     CertifiedKey::from_der(chain, key, provider)
-        .map_err(|error| key_error(&settings.client_key_file, &error.to_string()))?;
+        .map_err(|error| pair_error(&error, &settings.client_cert_file, &settings.client_key_file))?;
     Ok(summary)
 }
 
@@ -154,6 +151,14 @@ fn authorities_error(settings: &Settings, error: &dyn std::fmt::Display) -> Load
     LoadError::Authorities { path: path.clone(), reason: error.to_string() }
 }
 
-fn key_error(path: &str, reason: &str) -> LoadError {
-    LoadError::Key { path: path.to_owned(), reason: reason.to_owned() }
+/// The error of a certificate and its key that can't be used together, in these files.
+fn pair_error(error: &rustls::Error, certificate_path: &str, key_path: &str) -> LoadError {
+    let key_error = |reason: String| LoadError::Key { path: key_path.to_owned(), reason };
+    match error {
+        rustls::Error::InconsistentKeys(_) => key_error("the key is not that of the certificate".to_owned()),
+        rustls::Error::InvalidCertificate(_) => {
+            LoadError::Certificate { path: certificate_path.to_owned(), reason: error.to_string() }
+        }
+        error => key_error(error.to_string()),
+    }
 }

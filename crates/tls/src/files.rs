@@ -9,6 +9,8 @@ use pkcs8::{EncryptedPrivateKeyInfo, SecretDocument};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
+use crate::certificate;
+
 /// The largest file that is read, in bytes: bundles of authorities have some hundreds of kilobytes.
 const FILE_SIZE_MAX: u64 = 16 << 20;
 
@@ -74,7 +76,13 @@ pub(crate) fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, L
     let failed = |reason: String| LoadError::Certificate { path: path.to_owned(), reason };
     let bytes = read(Path::new(path)).map_err(|error| failed(error.to_string()))?;
     let chain = parse_certificates(&bytes).map_err(|error| failed(error.to_string()))?;
-    if chain.is_empty() { Err(failed("no certificate in the file".to_owned())) } else { Ok(chain) }
+    if chain.is_empty() {
+        return Err(failed("no certificate in the file".to_owned()));
+    }
+    match chain.iter().find_map(certificate::old_version) {
+        Some(version) => Err(failed(format!("the certificate is of X.509 version {version}; 3 is needed"))),
+        None => Ok(chain),
+    }
 }
 
 /// Reads a private key, which may be encrypted (PKCS #8).

@@ -320,12 +320,23 @@ fn settings_choose_versions_and_suites() {
     connect("", "aRSA", tls12).unwrap_err();
 }
 
+/// A certificate without extensions, as scripts of old make them.
+const VERSION_1: &str = "-----BEGIN CERTIFICATE-----\n\
+    MIIBFjCBvQIUWn43np3x70It7LTW+zcOaKk65LIwCgYIKoZIzj0EAwIwDTELMAkG\n\
+    A1UEAwwCdjEwIBcNMjYxMTI1MjIwMTA4WhgPMjEyNjExMDEyMjAxMDhaMA0xCzAJ\n\
+    BgNVBAMMAnYxMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAERwNZNW5MkCi/t+np\n\
+    mJMCkEbi2Dve4nElUYj6eUxvzDDphkZRY4HogA5MK2TYTXPrpUMB2O1jsvRnnTfa\n\
+    Es4ehzAKBggqhkjOPQQDAgNIADBFAiEArbO9yD648j9xMiYPw23SuWJSq61AP6/K\n\
+    TpzxMiadYZgCID+bbTXARw0832RqJfkHIOByLih6iEaqS5iyltYHuIth\n\
+    -----END CERTIFICATE-----\n";
+
 #[test]
 fn what_can_not_be_used_is_refused() {
     let authority = Authority::new("authority");
     let files = Files::new("refused", &authority);
     files.put("other", &authority.issue("other", &[]));
     files.write("empty", "");
+    files.write("version1.crt", VERSION_1);
     let error = |change: &dyn Fn(&mut Settings)| {
         let mut settings = settings(&files);
         change(&mut settings);
@@ -337,6 +348,16 @@ fn what_can_not_be_used_is_refused() {
     assert_eq!(
         error(&|settings| settings.key_file = files.path("other.key")),
         "Failed to load private key: /other.key: the key is not that of the certificate"
+    );
+    let version_1 =
+        "Failed to load certificate: /version1.crt: the certificate is of X.509 version 1; 3 is needed";
+    assert_eq!(error(&|settings| settings.cert_file = files.path("version1.crt")), version_1);
+    assert_eq!(
+        error(&|settings| {
+            settings.client_cert_file = files.path("version1.crt");
+            settings.client_key_file = files.path("other.key");
+        }),
+        version_1
     );
     assert_eq!(
         error(&|settings| settings.key_file = files.path("empty")),

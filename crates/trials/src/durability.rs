@@ -42,7 +42,7 @@ pub enum Guarantee {
     /// All changes that a reply has acknowledged or shown: `appendfsync always`.
     #[default]
     Shown,
-    /// A client's own changes that were acknowledged before it sent a successful `WAITAOF`.
+    /// A client's own changes that were acknowledged before it sent a successful `WAITAOF`, or are old enough.
     Awaited,
 }
 
@@ -99,6 +99,18 @@ impl History {
         self.awaited = Observed { change_count: self.shown.change_count, counts: BTreeMap::new() };
     }
 
+    /// Records that the first `count` changes, which were acknowledged, are old enough to be on disk.
+    pub fn settled(&mut self, count: usize) {
+        self.awaited.change_count = self.awaited.change_count.max(count);
+    }
+
+    /// The number of changes that these contents have; `None` if some from before are missing.
+    #[must_use]
+    pub fn found_count(&self, found: &Contents) -> Option<u64> {
+        let before = &self.before;
+        (found.count + found.pushed + found.left).checked_sub(before.count + before.pushed + before.left)
+    }
+
     /// The number of elements in the client's list after all changes so far.
     #[must_use]
     pub fn pushed(&self) -> u64 {
@@ -145,12 +157,11 @@ impl History {
 /// The missing or incomplete changes.
 pub fn check(histories: &[History], found: &[Contents], guarantee: Guarantee) -> Result<(), String> {
     for (client, (history, found)) in histories.iter().zip(found).enumerate() {
-        let before = &history.before;
         if found.left != found.right || found.left != found.between {
             return Err(format!("client {client}: a transaction is half there: {found:?}"));
         }
-        let count = (found.count + found.pushed + found.left)
-            .checked_sub(before.count + before.pushed + before.left)
+        let count = history
+            .found_count(found)
             .ok_or_else(|| format!("client {client}: changes before the start are missing: {found:?}"))?;
         let guaranteed = history.observed(guarantee).change_count;
         if count < guaranteed as u64 {
@@ -217,6 +228,10 @@ mod tests {
     fn each_kind_of_loss_is_reported() {
         check_fails(&found(3), Guarantee::Shown, "4 changes were guaranteed, 3 are there");
         check_fails(&found(1), Guarantee::Awaited, "2 changes were guaranteed, 1 are there");
+        let mut settled = histories();
+        settled[0].settled(3);
+        let error = check(&settled, &found(2), Guarantee::Awaited).expect_err("three are old enough");
+        assert!(error.contains("3 changes were guaranteed, 2 are there"), "{error}");
         let mut torn = found(5);
         torn[0].right -= 1;
         check_fails(&torn, Guarantee::Awaited, "half there");

@@ -1,11 +1,11 @@
 //! The command line of the trials, for longer runs than the tests: `trials differential`, `trials
-//! linearisability`, `trials cost`.
+//! linearisability`, `trials cost`, `trials kills`.
 
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Parser, Subcommand};
 use trials::cost;
@@ -14,6 +14,7 @@ use trials::differential::comparison::Comparison;
 use trials::differential::ensembles::ENSEMBLES;
 use trials::differential::families::FAMILIES;
 use trials::differential::sequence::Recipe;
+use trials::kills::{Campaign, Hazards, Policy};
 use trials::linearisability::recorder::{Plan, record};
 use trials::linearisability::search;
 use trials::server::{Program, Server};
@@ -41,6 +42,8 @@ enum Trial {
     /// Measures the cost of commands with N and 4N elements, keys or bytes on our server and on Valkey, and fails if a cost
     /// or its growth exceeds a limit
     Cost(Audit),
+    /// Kills the server under load, starts it again, and compares its data with the replies that it has sent
+    Kills(Kills),
 }
 
 #[derive(Args)]
@@ -102,6 +105,30 @@ struct Audit {
     markdown: bool,
 }
 
+#[derive(Args)]
+struct Kills {
+    /// Number of kills
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    count: usize,
+    /// Policy of `appendfsync`: always, everysec or no [default: a third of the kills with each]
+    #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
+    policy: Option<Policy>,
+    /// In three rounds of four let synchronisations, writes or renames fail, or synchronisations hang, before the kill
+    #[arg(long)]
+    failures: bool,
+    /// Instead of killing the server alone, cut the power: what was not synchronised is lost, torn or reordered
+    #[arg(long)]
+    power_cuts: bool,
+    /// Seed [default: a new one]
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+}
+
+fn parse_policy(text: &str) -> Result<Policy, String> {
+    let found = Policy::ALL.into_iter().find(|policy| policy.word() == text);
+    found.ok_or_else(|| "always, everysec or no".to_owned())
+}
+
 fn parse_part(text: &str) -> Result<(usize, usize), String> {
     let numbers =
         text.split_once('/').and_then(|(part, count)| Some((part.parse().ok()?, count.parse().ok()?)));
@@ -125,6 +152,7 @@ fn main() -> ExitCode {
             Trial::Differential(options) => differential(&ours, options),
             Trial::Linearisability(options) => linearisability(ours, options),
             Trial::Cost(options) => cost(ours, options),
+            Trial::Kills(options) => kills(&ours, options),
         }
     };
     match run() {
@@ -164,6 +192,30 @@ fn linearisability(ours: Program, options: &Histories) -> io::Result<usize> {
         started.elapsed()
     );
     Ok(0)
+}
+
+/// Kills servers; returns the number of losses, after the first of which a policy's server is not killed again.
+fn kills(ours: &Program, options: &Kills) -> io::Result<usize> {
+    let hazards = Hazards { failures: options.failures, power_cuts: options.power_cuts };
+    let fresh = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    let seed = options.seed.unwrap_or_else(fresh);
+    println!("seed {seed}");
+    let policies = options.policy.map_or(Policy::ALL.to_vec(), |policy| vec![policy]);
+    let mut loss_count = 0;
+    for (number, policy) in policies.iter().enumerate() {
+        let started = Instant::now();
+        let mut campaign = Campaign::start(ours, *policy, hazards, seed)?;
+        let count = options.count / policies.len() + usize::from(number < options.count % policies.len());
+        for _ in 0..count {
+            if let Err(loss) = campaign.kill_once(|_| Ok(())) {
+                println!("after kill {}: {loss}", campaign.figures.kill_count);
+                loss_count += 1;
+                break;
+            }
+        }
+        println!("{campaign}, in {:.0?}", started.elapsed());
+    }
+    Ok(loss_count)
 }
 
 /// Measures the cases of the cost audit; returns the number over a limit.

@@ -21,12 +21,13 @@ pub struct Program {
     pub name: &'static str,
     path: PathBuf,
     extra_arguments: Vec<String>,
+    environment: Vec<(&'static str, PathBuf)>,
 }
 
 impl Program {
     /// A program at an existing path.
     pub fn new(name: &'static str, path: &Path) -> Program {
-        Program { name, path: path.to_owned(), extra_arguments: Vec::new() }
+        Program { name, path: path.to_owned(), extra_arguments: Vec::new(), environment: Vec::new() }
     }
 
     /// Returns our own server: `BROADLOOM_BIN`, or the build beside the running test.
@@ -64,6 +65,13 @@ impl Program {
     /// Adds directives to the program's command line.
     pub fn with_arguments(mut self, arguments: &[&str]) -> Program {
         self.extra_arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        self
+    }
+
+    /// Adds variables to the program's environment.
+    #[must_use]
+    pub fn with_environment(mut self, variables: Vec<(&'static str, PathBuf)>) -> Program {
+        self.environment.extend(variables);
         self
     }
 
@@ -143,12 +151,18 @@ impl Server {
 
     /// If the server has ended, starts it again, empty, and returns its exit status and the end of its log.
     pub fn revive(&mut self) -> io::Result<Option<String>> {
-        let Some(status) = self.child.try_wait()? else {
-            return Ok(None);
-        };
+        let ended = self.ended()?;
+        if ended.is_some() {
+            *self = Server::start(&self.program)?;
+        }
+        Ok(ended)
+    }
+
+    /// Whether it has ended by itself: then its exit status and the end of its log.
+    pub fn ended(&mut self) -> io::Result<Option<String>> {
+        let Some(status) = self.child.try_wait()? else { return Ok(None) };
         let log = fs::read(self.data_dir.join("log")).unwrap_or_default();
         let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(4000)..]).into_owned();
-        *self = Server::start(&self.program)?;
         Ok(Some(format!("{status}; the end of its log:\n{tail}")))
     }
 
@@ -170,6 +184,8 @@ impl Server {
                 Ok(()) => return Ok(()),
                 Err(error) => last = error,
             }
+            // An error if it has ended.
+            let _ = self.kill();
         }
         Err(last)
     }
@@ -204,11 +220,19 @@ impl Server {
             if let Ok(reply) = self.connect().and_then(|mut connection| connection.call(&["PING"]))
                 && reply.bytes == b"+PONG\r\n"
             {
-                return Ok(());
+                return self.check_identity();
             }
             thread::sleep(START_POLL_INTERVAL);
         }
         Err(io::Error::other(format!("{} does not reply", self.program.name)))
+    }
+
+    /// Another process may have taken the port before this one could: then the replies are those of that process.
+    fn check_identity(&self) -> io::Result<()> {
+        let reply = self.connect()?.call(&["INFO", "server"])?;
+        let line = format!("process_id:{}\r\n", self.child.id());
+        let is_ours = String::from_utf8_lossy(&reply.bytes).contains(&line);
+        is_ours.then_some(()).ok_or_else(|| io::Error::other("another process has taken its port"))
     }
 }
 
@@ -223,6 +247,7 @@ fn spawn(program: &Program, port: u16, data_dir: &Path) -> io::Result<Child> {
         .args(["--enable-debug-command", "yes", "--dir"])
         .arg(data_dir)
         .args(&program.extra_arguments)
+        .envs(program.environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)

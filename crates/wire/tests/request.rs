@@ -1,5 +1,7 @@
 //! Client input, request by request: accepted forms, error texts, and independence from fragmentation.
 
+use std::sync::Arc;
+
 use wire::request::{Args, Batch, Parser, ProtocolError, RequestLimits, Sender};
 
 /// The requests of an input, and the error at its end.
@@ -16,11 +18,39 @@ struct Session {
     parser: Parser,
     batch: Batch,
     outcome: Outcome,
+    /// The size from which on an argument is received in a buffer of its own, if it is still to arrive.
+    detached_size_min: Option<usize>,
+    /// Such an argument, and its announced size.
+    arriving: Option<(Vec<u8>, usize)>,
+    detached_count: usize,
 }
 
 impl Session {
+    /// Adds `bytes` to an argument with a buffer of its own. Returns the rest.
+    fn detach<'a>(&mut self, bytes: &'a [u8], size_min: usize) -> &'a [u8] {
+        let announced = self.parser.announced();
+        let size = announced.len().saturating_sub(2);
+        let is_here = (announced.start..announced.start + size).contains(&self.buffer.len());
+        if self.arriving.is_none() && size >= size_min && is_here && !self.parser.has_detached() {
+            self.arriving = Some((self.buffer.split_off(announced.start), size));
+        }
+        let Some((argument, size)) = &mut self.arriving else { return bytes };
+        let (part, rest) = bytes.split_at(bytes.len().min(*size - argument.len()));
+        argument.extend_from_slice(part);
+        if argument.len() == *size {
+            self.parser.detach(Arc::new(std::mem::take(argument)));
+            self.arriving = None;
+            self.detached_count += 1;
+        }
+        rest
+    }
+
     /// Receives `bytes` and parses all complete requests.
     fn receive(&mut self, bytes: &[u8], limits: &RequestLimits, request_count_max: usize) {
+        let bytes = match self.detached_size_min {
+            Some(size_min) => self.detach(bytes, size_min),
+            None => bytes,
+        };
         self.buffer.extend_from_slice(bytes);
         while self.outcome.1.is_none() {
             self.batch.clear();
@@ -95,6 +125,17 @@ fn parse_cut(input: &[u8], cuts: &[usize], limits: &RequestLimits, request_count
         start = end;
     }
     session.outcome
+}
+
+/// As [`parse_cut`], with arguments in buffers of their own. Returns their number, too.
+fn parse_detached(input: &[u8], cuts: &[usize], limits: &RequestLimits) -> (Outcome, usize) {
+    let mut session = Session { detached_size_min: Some(1), ..Session::default() };
+    let mut start = 0;
+    for &end in cuts.iter().chain([&input.len()]) {
+        session.receive(&input[start..end], limits, usize::MAX);
+        start = end;
+    }
+    (session.outcome, session.detached_count)
 }
 
 /// Checks the outcome of `input`, whole and in single bytes. `requests` has one request a line, arguments
@@ -338,6 +379,22 @@ fn split_input_parses_equally() {
             );
         }
     }
+}
+
+#[test]
+fn arguments_in_buffers_of_their_own_parse_equally() {
+    let mut count = 0;
+    for seed in 1..1500u64 {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let input = random.input();
+        let limits = [CLIENT, UNAUTHENTICATED, PRIMARY][random.below(3)];
+        let mut cuts: Vec<usize> = (0..random.below(20)).map(|_| random.below(input.len() + 1)).collect();
+        cuts.sort_unstable();
+        let (outcome, detached_count) = parse_detached(&input, &cuts, &limits);
+        assert_eq!(outcome, parse(&input, &limits), "seed {seed}, cuts {cuts:?}: {}", input.escape_ascii());
+        count += detached_count;
+    }
+    assert!(count > 500, "{count} arguments");
 }
 
 #[test]

@@ -24,6 +24,9 @@ const READ_PIPELINE: u64 = 10_000;
 const WRITES_TOGETHER: usize = 50;
 const WRITE_CONNECTION_COUNT: usize = 8;
 
+/// Outstanding requests of a flood: more than are executed in a turn, and than sockets hold.
+const FLOOD_PIPELINE: u64 = 200_000;
+
 /// Undisturbed reads at the start, as a reference.
 const UNDISTURBED: Duration = Duration::from_millis(500);
 
@@ -70,6 +73,10 @@ impl StallSettings {
             };
             let writes = format!("{{times:{WRITES_TOGETHER} SET {{key}} {{value}} ; }}");
             plan.flows.extend(self.case(writes, "new:", load)?.plan(round as u64)?.flows);
+        }
+        if let Some(command) = case.flood {
+            let load = LoadSettings { connection_count: 1, pipeline: FLOOD_PIPELINE, ..self.load.clone() };
+            plan.flows.extend(self.case(command.to_owned(), "key:", load)?.plan(round as u64)?.flows);
         }
         Ok(plan)
     }

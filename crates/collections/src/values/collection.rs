@@ -25,6 +25,10 @@ pub trait Collection: Sized {
     #[must_use]
     fn into_object(self) -> Object;
 
+    /// Number of elements.
+    #[must_use]
+    fn len(&self) -> usize;
+
     /// Whether it has no elements. An empty value is removed with its key; streams may stay empty and return
     /// false.
     #[must_use]

@@ -299,6 +299,24 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// The size of the value as clients see it: bytes of a string, otherwise the number of elements.
+    #[inline]
+    #[must_use]
+    pub fn value_len(self) -> usize {
+        match self.form() {
+            Form::Embstr | Form::Raw => self.shape().value_size,
+            _ => self.len_of_other(),
+        }
+    }
+
+    fn len_of_other(self) -> usize {
+        match self.value() {
+            ValueRef::Int(value) => decimal_len(value),
+            ValueRef::Bytes(bytes) => bytes.len(),
+            ValueRef::Object(object) => object.element_count(),
+        }
+    }
+
     /// The type of the value.
     #[inline]
     #[must_use]

@@ -396,6 +396,11 @@ impl Collection for Hash {
     }
 
     #[inline]
+    fn len(&self) -> usize {
+        Hash::len(self)
+    }
+
+    #[inline]
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -14,6 +14,7 @@
 //! 1. `listpack_size` is the size of all elements in a listpack, without its head and end.
 //! 2. If there are several nodes, none is empty; `len` is the sum of their lengths.
 
+mod builder;
 mod limits;
 mod nodes;
 mod tracked;
@@ -24,6 +25,7 @@ use crate::values::collection::Collection;
 use crate::values::object::{Kind, Object};
 use crate::values::tracking::{Tracker, Walkable};
 
+pub use builder::ListBuilder;
 pub use limits::ListLimits;
 use limits::{EMPTY_LISTPACK_SIZE, listpack_size};
 use nodes::Nodes;
@@ -443,6 +445,11 @@ impl Collection for List {
 
     fn into_object(self) -> Object {
         Object::List(self)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        List::len(self)
     }
 
     fn is_empty(&self) -> bool {

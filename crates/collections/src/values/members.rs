@@ -29,7 +29,7 @@ mod tracked;
 mod whole;
 
 use crate::Entry;
-use crate::estimate::{SAMPLE_LEN, estimated_sum};
+use crate::estimate::SAMPLE_LEN;
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
 use crate::values::collection::AllocContext;
@@ -146,14 +146,7 @@ impl<K: Keyed> Members<K> {
     pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
         match self {
             Self::One(single) => single.memory_bytes(),
-            Self::Many(many) => {
-                let entries = many.side_table.iter().map(Entry::allocated_bytes);
-                let side_table = estimated_sum(entries, many.side_table.len(), sample_len);
-                size_of::<Many<K>>()
-                    + many.directory.memory_bytes()
-                    + many.side_table.memory_bytes()
-                    + side_table
-            }
+            Self::Many(many) => many.estimated_bytes(sample_len),
         }
     }
 

@@ -33,6 +33,8 @@ pub enum NewValue<'v> {
     Raw(&'v [u8]),
     /// A `raw` string in a buffer, which is taken over if the string is long.
     Buffer(&'v mut Vec<u8>),
+    /// A string that is no integer, in a buffer that is shared if the string is long.
+    Shared(&'v Arc<Vec<u8>>),
     /// A string that is the decimal text of this integer.
     Int(i64),
     /// A collection. Boxed, because every string set is passed on in this type, too, and takes a third
@@ -95,7 +97,7 @@ impl OwnedEntry {
         let content = match source.value() {
             ValueRef::Int(value) => Content::Int(value),
             ValueRef::Object(object) => Content::Object(object.to_copy(heap)),
-            ValueRef::Bytes(bytes) if source.form() == Form::Large => Content::Large(bytes.to_vec()),
+            ValueRef::Bytes(bytes) if source.form() == Form::Large => Content::large(bytes.to_vec()),
             ValueRef::Bytes(bytes) => Content::Inline(source.form(), bytes),
         };
         Self::build(heap, key, content, source.expiry(), source.access())
@@ -183,7 +185,7 @@ impl OwnedEntry {
                 let mut buffer = Vec::with_capacity(len);
                 buffer.extend_from_slice(text);
                 buffer.resize(len, 0);
-                Self::build(heap, entry.key(), Content::Large(buffer), entry.expiry(), entry.access())
+                Self::build(heap, entry.key(), Content::large(buffer), entry.expiry(), entry.access())
             }
             Form::Int => {
                 let ValueRef::Int(value) = entry.value() else { unreachable!("the form says so") };
@@ -432,10 +434,10 @@ impl OwnedEntry {
                 // SAFETY: (1) the shape has space for these bytes here, and the block is not shared.
                 unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
             }
-            Content::Large(buffer) => {
-                heap.core().note_external(buffer.capacity() as isize);
+            Content::Large(text) => {
+                heap.core().note_external(text.capacity() as isize);
                 // SAFETY: (1) the shape has room for the address here.
-                unsafe { target.cast::<*const Vec<u8>>().write_unaligned(Arc::into_raw(Arc::new(buffer))) };
+                unsafe { target.cast::<*const Vec<u8>>().write_unaligned(Arc::into_raw(text)) };
             }
             Content::Object(object) => {
                 let target = self.at(shape.object_offset()).cast::<Object>();

@@ -501,6 +501,11 @@ impl Collection for Set {
         Object::Set(self)
     }
 
+    #[inline]
+    fn len(&self) -> usize {
+        Set::len(self)
+    }
+
     fn is_empty(&self) -> bool {
         self.is_empty()
     }

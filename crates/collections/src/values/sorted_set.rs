@@ -417,6 +417,11 @@ impl Collection for SortedSet {
         Object::SortedSet(self)
     }
 
+    #[inline]
+    fn len(&self) -> usize {
+        SortedSet::len(self)
+    }
+
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

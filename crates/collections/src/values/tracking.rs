@@ -102,6 +102,10 @@ pub trait ElementSink: Send {
     /// that are preserved and not added yet.
     fn settle(&mut self, kept_size: usize);
 
+    /// Runs when the contents of a collection that was dropped stay in memory for the snapshot, approximately these bytes,
+    /// and with 0 when they are freed.
+    fn hold(&mut self, _size: usize) {}
+
     /// Runs after the last element was added.
     fn finish(&mut self);
 
@@ -151,6 +155,9 @@ pub(crate) trait Walkable: Send {
     /// Begins to track them.
     fn begin(&self, _state: &mut State) {}
 
+    /// Bytes of memory, approximately.
+    fn held_size(&self) -> usize;
+
     /// Passes elements that are not preserved to the sink, until the limits or the end. Returns whether it is the end.
     fn walk(&self, state: &mut State, limits: PortionLimits) -> bool;
 }
@@ -178,6 +185,12 @@ impl Tracking {
         Some(tracking)
     }
 
+    /// The snapshot that tracks a collection, if any. Called under its latch.
+    #[must_use]
+    pub fn of(object: &Object) -> Option<Arc<Self>> {
+        object.tracked()?.0.tracking()
+    }
+
     /// Whether it tracks this collection. Called under its latch.
     #[must_use]
     pub fn is_of(&self, object: &Object) -> bool {
@@ -203,7 +216,10 @@ impl Tracking {
         let mut state = self.lock();
         let parts = state.detached.take()?;
         let is_done = state.walk(&*parts, limits);
-        if !is_done {
+        if is_done {
+            drop(parts);
+            state.sink.hold(0);
+        } else {
             state.detached = Some(parts);
         }
         Some(is_done)
@@ -227,6 +243,7 @@ impl Tracking {
         state.is_over = true;
         (state.list, state.stream) = (ListOrder::default(), StreamOrder::default());
         drop(state.detached.take());
+        state.sink.hold(0);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -354,7 +371,9 @@ impl Tracker {
         let Some(tracking) = self.lock().take() else { return };
         let mut state = tracking.lock();
         if !state.is_over {
-            state.detached = Some(parts());
+            let parts = parts();
+            state.sink.hold(parts.held_size());
+            state.detached = Some(parts);
         }
     }
 }

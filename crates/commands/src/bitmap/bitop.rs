@@ -86,6 +86,11 @@ impl Operation {
         }
     }
 
+    /// Whether Redis before 8.2 and Valkey do not know it.
+    fn is_recent(self) -> bool {
+        matches!(self, Self::Diff | Self::Diff1 | Self::AndOr | Self::One)
+    }
+
     /// Returns the result, as long as the longest string. Computed block by block, so that each byte is read
     /// from and written to memory once, whatever the number of strings.
     fn of(self, sources: &[&[u8]]) -> Vec<u8> {
@@ -148,11 +153,19 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     ctx.expire_sources(1);
     let mut result = combined(ctx, operation)?;
     let (destination, size) = (ctx.key(0), result.len());
+    // Older servers do not know the operation, so its result is logged.
+    let is_logged = operation.is_recent();
     if size > 0 {
+        if is_logged {
+            ctx.log(&["SET".into(), destination.bytes.into(), result[..].into()]);
+        }
         ctx.data.set(destination, NewValue::Buffer(&mut result), ExpiryChange::Clear);
         ctx.changed(EventClass::String, "set", destination);
     } else if ctx.remove(destination) {
         ctx.changed(EventClass::Generic, "del", destination);
+        if is_logged {
+            ctx.log_deletion(destination);
+        }
     }
     Ok(reply.integer(size as i64))
 }

@@ -24,5 +24,6 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let population = ctx.data.population(ctx.db());
+    ctx.data.note_all_changes();
     Ok(reply.integer(population.keys as i64))
 }

@@ -8,6 +8,7 @@ use crate::context::{Ctx, EffectArg};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::session::BlockReason;
 use crate::word::Word;
 
 /// `FLUSHDB [ASYNC | SYNC]`
@@ -60,9 +61,7 @@ fn flush(
     };
     let cleared = ctx.data.clear(db);
     ctx.host.invalidate_all();
-    if db.is_none() {
-        ctx.host.flushed_all();
-    }
+    let waits = db.is_none() && ctx.host.flushed_all(ctx.data, ctx.session);
     ctx.effects.dirty += cleared.key_count;
     // Logged even if the database was empty, as in Redis.
     let arguments: Vec<EffectArg<'_>> = args.iter().map(EffectArg::from).collect();
@@ -71,6 +70,10 @@ fn flush(
         ctx.host.free_later(cleared.key_count, Box::new(move || cleared.free()));
     } else {
         cleared.free();
+    }
+    if waits {
+        ctx.block(None, BlockReason::Save);
+        return Ok(reply.nothing());
     }
     Ok(reply.ok())
 }

@@ -86,14 +86,16 @@ fn freq(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     let Some(entry) = ctx.data.examine(ctx.key(0)) else { return Ok(reply.null()) };
     match ctx.data.mode.aging {
         Aging::Lfu { .. } => Ok(reply.integer(ctx.data.mode.aging.lfu_counter(entry.access()).into())),
-        Aging::Lru { .. } => Err(LFU_NOT_SELECTED),
+        Aging::Lru { .. } | Aging::Lrm { .. } => Err(LFU_NOT_SELECTED),
     }
 }
 
 fn idletime(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let Some(entry) = ctx.data.examine(ctx.key(0)) else { return Ok(reply.null()) };
     match ctx.data.mode.aging {
-        Aging::Lru { .. } => Ok(reply.integer(ctx.data.mode.aging.idle_seconds(entry.access()).into())),
+        Aging::Lru { .. } | Aging::Lrm { .. } => {
+            Ok(reply.integer(ctx.data.mode.aging.idle_seconds(entry.access()).into()))
+        }
         Aging::Lfu { .. } => Err(LFU_SELECTED),
     }
 }

@@ -89,6 +89,6 @@ fn scan(
         seen_count.get() >= options.count || bucket_count / BUCKETS_PER_KEY >= options.count
     };
     let next = DatabaseWalk::new(ctx.data, db).scan(from, visit, enough);
-    expired.into_iter().for_each(|key| ctx.data.note_walked_expired(key, db));
+    expired.into_iter().for_each(|key| ctx.data.note_expired(&key, db));
     next
 }

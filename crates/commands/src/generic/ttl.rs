@@ -77,7 +77,7 @@ fn answer(
     Ok(reply.integer(answer))
 }
 
-/// Rounds to the nearest second, as Redis does.
+/// Rounds to the nearest second, as Redis does. `ms` is not negative.
 fn to_seconds(ms: i64) -> i64 {
-    ms.saturating_add(500) / 1000
+    ms / 1000 + i64::from(ms % 1000 >= 500)
 }

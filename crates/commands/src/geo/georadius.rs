@@ -45,7 +45,7 @@ const DESTINATION: KeyFlags = KeyFlags::OW.union(KeyFlags::UPDATE).union(KeyFlag
 pub const GEORADIUS: Command = Command {
     name: "georadius",
     arity: -6,
-    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::DENYOOM),
     categories: Categories::GEO,
     access: Access::Write,
     keys: &stored_keys(6),
@@ -110,7 +110,7 @@ pub const GEORADIUS_RO: Command = Command {
 pub const GEORADIUSBYMEMBER: Command = Command {
     name: "georadiusbymember",
     arity: -5,
-    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::DENYOOM),
     categories: Categories::GEO,
     access: Access::Write,
     keys: &stored_keys(5),

@@ -30,7 +30,7 @@ pub const GEOSEARCH: Command = Command {
 pub const GEOSEARCHSTORE: Command = Command {
     name: "geosearchstore",
     arity: -8,
-    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::DENYOOM),
     categories: Categories::GEO,
     access: Access::Write,
     keys: &[

@@ -11,11 +11,14 @@ use super::arguments::{parse_box, parse_point, parse_radius};
 use super::geohash::Point;
 use super::replies::{write_coordinates, write_distance};
 use super::shape::{Search, SearchArea};
-use crate::context::{Ctx, EventClass};
+use crate::context::{Ctx, EffectArg, EventClass};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 use crate::sorted_set::{ScoreRange, limits};
 use crate::word::Word;
+
+/// Members named by one logged request.
+const LOGGED_MEMBER_COUNT_MAX: usize = 512;
 
 /// The command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -384,12 +387,30 @@ fn store(
 ) -> Result<Replied, CommandError> {
     let len = stored.len();
     if len > 0 {
+        log_stored(ctx, destination, &stored);
         ctx.put_object(destination, stored.into_object());
         let event = if form.is_search() { "geosearchstore" } else { "georadiusstore" };
         ctx.changed(EventClass::SortedSet, event, destination);
         ctx.effects.dirty += len as u64 - 1;
     } else if ctx.remove(destination) {
         ctx.changed(EventClass::Generic, "del", destination);
+        ctx.log_deletion(destination);
     }
     Ok(reply.integer(len as i64))
+}
+
+/// Logs the stored members: older servers do not know polygons, which members `ANY` selects depends on the order of the
+/// search, and distances depend on the mathematical library.
+fn log_stored(ctx: &mut Ctx<'_>, destination: Key<'_>, stored: &SortedSet) {
+    if !ctx.logs() {
+        return;
+    }
+    ctx.log_deletion(destination);
+    let members: Vec<(&[u8], String)> =
+        stored.iter().map(|(member, score)| (member, score.to_string())).collect();
+    for members in members.chunks(LOGGED_MEMBER_COUNT_MAX) {
+        let command = [EffectArg::from("ZADD"), destination.bytes.into()];
+        let pairs = members.iter().flat_map(|(member, score)| [score.as_str().into(), (*member).into()]);
+        ctx.log(&command.into_iter().chain(pairs).collect::<Vec<_>>());
+    }
 }

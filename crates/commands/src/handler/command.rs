@@ -67,6 +67,13 @@ impl Command {
         command
     }
 
+    /// Sets the flags.
+    #[must_use]
+    pub const fn flags(mut self, flags: Flags) -> Self {
+        self.flags = flags;
+        self
+    }
+
     /// Adds ACL categories.
     #[must_use]
     pub const fn add_categories(mut self, categories: Categories) -> Self {

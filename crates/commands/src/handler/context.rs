@@ -87,7 +87,8 @@ pub struct Effects {
     /// Whether an edit emptied a collection and so removed its key. May be stale from an earlier command; a
     /// stale value costs one extra lookup.
     pub has_emptied: bool,
-    /// Whether the command must apply to all workers before its reply is sent: a pause, or a change of permissions.
+    /// Whether the command must apply to all workers before its reply is sent: a pause, a change of permissions, or broadcasts
+    /// of changes.
     pub needs_barrier: bool,
     /// Long strings of the reply, shared instead of copied.
     pub shared_replies: SharedReplyBuffers,
@@ -382,6 +383,22 @@ impl<'a> Ctx<'a> {
         let name = if self.config.lazyfree_lazy_expire { "UNLINK" } else { "DEL" };
         self.log(&[name.into(), key.bytes.into()]);
         true
+    }
+
+    /// Deletes the expired keys that a command of a transaction or script has read, as far as it may now.
+    #[inline]
+    pub fn delete_expired_at_once(&mut self) {
+        if self.data.deferred.saw_expired.get() && !self.config.import_mode && !self.host.is_expiry_paused() {
+            self.data.delete_held_expired();
+        }
+    }
+
+    /// Figures of all data are shown: the reply waits for the disk, as one with data does. While writing fails, what shows
+    /// the failure must not wait for its end.
+    pub fn note_all_figures(&self) {
+        if !self.host.append_only_fails() {
+            self.data.note_all_changes();
+        }
     }
 
     /// Whether the user may read keys that are not among the arguments of the request.

@@ -243,6 +243,13 @@ impl Arg {
         arg
     }
 
+    /// Sets the key spec: also of the number of fields of a hash, which Valkey describes so.
+    #[must_use]
+    pub const fn of_key(mut self, spec: u8) -> Self {
+        self.key_spec = Some(spec);
+        self
+    }
+
     /// Sets the text in syntax lines.
     #[must_use]
     pub const fn shown(mut self, text: &'static str) -> Self {

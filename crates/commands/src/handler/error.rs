@@ -111,10 +111,30 @@ impl CommandError {
         &self.0
     }
 
-    /// Returns the error code, which is the first word.
+    /// Returns the code under which the error is counted: the first word. A text without a space in its first
+    /// [`CODE_SIZE_MAX`] bytes has no code and counts as `ERR`, as in Redis.
     #[must_use]
     pub fn code(&self) -> &str {
-        let word = self.0.split(|byte| *byte == b' ').next().unwrap_or_default();
-        std::str::from_utf8(word).unwrap_or("ERR")
+        let start = &self.0[..self.0.len().min(CODE_SIZE_MAX + 1)];
+        let code = start.iter().position(|byte| *byte == b' ').map(|len| &start[..len]);
+        code.and_then(|code| std::str::from_utf8(code).ok()).unwrap_or("ERR")
+    }
+}
+
+/// Maximum bytes of a code: with the `-` before it and the space after it, it takes 32.
+const CODE_SIZE_MAX: usize = 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_ends_within_32_bytes() {
+        let code = |text: &str| CommandError::owned(text.to_owned()).code().to_owned();
+        assert_eq!(code("WRONGTYPE Operation"), "WRONGTYPE");
+        assert_eq!(code(&format!("{} x", "A".repeat(30))), "A".repeat(30));
+        assert_eq!(code(&format!("{} x", "A".repeat(31))), "ERR");
+        assert_eq!(code("FOO"), "ERR");
+        assert_eq!(code(" x"), "");
     }
 }

@@ -1,4 +1,4 @@
-//! The progress of a session's `MIGRATE` request, which runs once for each step: see `serialization/migrate/mod.rs`.
+//! The progress of a session's `MIGRATE` request, which runs once for each step: see `serialization/migrate.rs`.
 
 use keyspace::Watching;
 use wire::request::{Args, ArgsBuf};

@@ -19,8 +19,19 @@ pub struct ReplyPart {
     pub at: usize,
     /// The string, as it was when the command ran.
     pub text: Arc<Vec<u8>>,
-    /// Whether it is a chunk of the reply, not a value.
-    is_chunk: bool,
+    /// What it is.
+    pub kind: PartKind,
+}
+
+/// The kind of a part of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartKind {
+    /// A value of the keyspace.
+    Value,
+    /// A chunk of the reply, which nothing else refers to.
+    Chunk,
+    /// A published message, which other subscribers get, too.
+    Message,
 }
 
 /// Shared strings and chunks between the bytes of an output, in order.
@@ -44,12 +55,17 @@ impl ReplyParts {
     /// Returns the total bytes of the chunks, which no other owner shares.
     #[must_use]
     pub fn chunks_size(&self) -> usize {
-        self.0.iter().filter(|part| part.is_chunk).map(|part| part.text.len()).sum()
+        self.0.iter().filter(|part| part.kind == PartKind::Chunk).map(|part| part.text.len()).sum()
     }
 
     /// Removes the buffers after a position at which the output is truncated.
     pub fn truncate_to(&mut self, mark: usize) {
         self.0.retain(|part| part.at <= mark);
+    }
+
+    /// Adds a published message at the end of an output of this size.
+    pub fn push_message(&mut self, at: usize, text: Arc<Vec<u8>>) {
+        self.0.push(ReplyPart { at, text, kind: PartKind::Message });
     }
 
     /// Moves all of `others` to the end.
@@ -81,7 +97,7 @@ impl SharedReplyBuffers {
     }
 
     pub(crate) fn share(&self, at: usize, text: Arc<Vec<u8>>) {
-        self.parts.borrow_mut().0.push(ReplyPart { at, text, is_chunk: false });
+        self.parts.borrow_mut().0.push(ReplyPart { at, text, kind: PartKind::Value });
     }
 
     /// Returns the chunk writer for a reply that begins at the current end of `out`.
@@ -120,7 +136,11 @@ impl ReplyChunks<'_> {
     #[cold]
     fn split_chunk(&self, out: &mut ReplyBuffer<'_>) {
         let text = Arc::new(out.split_off(self.start));
-        self.shared_replies.parts.borrow_mut().0.push(ReplyPart { at: self.start, text, is_chunk: true });
+        self.shared_replies.parts.borrow_mut().0.push(ReplyPart {
+            at: self.start,
+            text,
+            kind: PartKind::Chunk,
+        });
     }
 
     /// Called at the end: sets the length of an aggregate whose header was written last before the

@@ -65,6 +65,8 @@ pub struct Session {
     pub follows_redirects: bool,
     /// Whether it imports data from another server (`CLIENT IMPORT-SOURCE`).
     pub is_import_source: bool,
+    /// Whether `READONLY` was called; shown only. No flag, because a session with flags leaves the fast path.
+    pub is_read_only: bool,
     /// The command that ran last, or is running.
     pub last_command: Option<CommandId>,
     /// Number of commands run.
@@ -132,6 +134,8 @@ bitflags! {
         const IN_SCRIPT = 1 << 15;
         /// The user was deleted, or may no longer use one of the subscriptions: the connection is closed.
         const REVOKED = 1 << 16;
+        /// `READONLY` was called. Set only in what is published of a session, see [`Session::is_read_only`].
+        const SHOWN_READONLY = 1 << 17;
     }
 }
 
@@ -403,6 +407,7 @@ impl Session {
             connected_at,
             follows_redirects: false,
             is_import_source: false,
+            is_read_only: false,
             last_command: None,
             command_count: 0,
             reply_lsn: Lsn(0),
@@ -427,6 +432,7 @@ impl Session {
         self.flags &= SessionFlags::REPLY_SKIP;
         self.name.clear();
         self.is_import_source = false;
+        self.is_read_only = false;
         self.multi = None;
         self.watching = None;
         self.tracking = None;

@@ -4,7 +4,7 @@ use collections::Hash;
 use wire::request::Args;
 
 use super::httl::NO_FIELD;
-use super::{FIELDS, fields, log_fields, log_removed};
+use super::{FIELDS, PLAIN_FIELDS, fields, log_expiry, log_removed};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
@@ -23,7 +23,7 @@ pub const HEXPIRE: Command = Command {
     tips: &[],
     doc: doc(
         "Sets the time to live of hash fields in seconds.",
-        &[Arg::key("key", 0), Arg::integer("seconds"), CONDITION, FIELDS],
+        &[Arg::key("key", 0), Arg::integer("seconds"), CONDITION, PLAIN_FIELDS],
     ),
     subcommands: &[],
     run: |ctx, args, reply| expire(ctx, args, ExpiryFormat::Seconds, reply),
@@ -124,7 +124,7 @@ fn expire(
             if expires_now {
                 log_removed(ctx, key, &changed);
             } else {
-                log_fields(ctx, &["HPEXPIREAT".into(), key.bytes.into(), at.into()], &changed);
+                log_expiry(ctx, key, at, &changed);
             }
             ctx.report_if_emptied(key);
         }

@@ -4,7 +4,7 @@ use collections::{ExpiryChange, Hash};
 use wire::request::Args;
 
 use super::options::{FieldExpiryCommand, FieldExpiryOptions};
-use super::{FIELDS, expirations, fields, log_fields, log_removed, write_item};
+use super::{FIELDS, expirations, fields, log_expiry, log_fields, log_removed, write_item};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
@@ -82,7 +82,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         match expiry {
             _ if expires_now => log_removed(ctx, key, &changed),
             Some(ExpiryChange::At(at)) => {
-                log_fields(ctx, &["HPEXPIREAT".into(), key.bytes.into(), at.into()], &changed);
+                log_expiry(ctx, key, at, &changed);
             }
             _ => log_fields(ctx, &["HPERSIST".into(), key.bytes.into()], &changed),
         }

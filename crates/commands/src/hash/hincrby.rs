@@ -52,7 +52,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     note_expired(ctx, usize::from(was == FieldWas::Expired), key);
     ctx.changed(EventClass::Hash, "hincrby", key);
     if was == FieldWas::Expired {
-        log_set(ctx, key, field, DecimalBuffer::new().format(sum), false);
+        log_set(ctx, key, field, DecimalBuffer::new().format(sum));
     }
     Ok(reply.integer(sum))
 }

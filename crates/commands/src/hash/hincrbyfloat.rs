@@ -43,14 +43,10 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     }
     let (limits, due) = (limits(ctx.config), ctx.data.due());
     let mut text = Vec::new();
-    let mut has_expiry = false;
     let was = ctx.edit_or_new(key, |hash: &mut Hash, alloc| {
         let old = match hash.find(alloc, field, due) {
             None => Extended::ZERO,
-            Some(field) => {
-                has_expiry = field.expiry.is_some();
-                Extended::parse(field.value.text(&mut DecimalBuffer::new())).ok_or(NOT_A_FLOAT)?
-            }
+            Some(field) => Extended::parse(field.value.text(&mut DecimalBuffer::new())).ok_or(NOT_A_FLOAT)?,
         };
         let sum = old.checked_add(increment).filter(|sum| sum.is_finite()).ok_or(SUM_NOT_FINITE)?;
         sum.write(&mut text);
@@ -58,6 +54,6 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     })??;
     note_expired(ctx, usize::from(was == FieldWas::Expired), key);
     ctx.changed(EventClass::Hash, "hincrbyfloat", key);
-    log_set(ctx, key, field, &text, was != FieldWas::Expired && has_expiry);
+    log_set(ctx, key, field, &text);
     Ok(reply.bulk(&text))
 }

@@ -5,7 +5,7 @@ use keyspace::Key;
 use wire::request::Args;
 
 use super::options::{FieldExpiryCommand, FieldExpiryOptions};
-use super::{expirations, fields, limits, log_removed, note_expired};
+use super::{expirations, fields, limits, log_expiry, log_kept_expiries, log_removed, note_expired};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EffectArg, EventClass};
 use crate::doc::{Arg, Doc, Group};
@@ -39,7 +39,7 @@ pub const COMMAND: Command = Command {
 const EXPIRATIONS: &[Arg] = &expirations(Arg::word("keepttl", "KEEPTTL"));
 
 const FIELDS_AND_VALUES: &[Arg] = &[
-    Arg::integer("numfields"),
+    Arg::integer("numfields").of_key(0),
     Arg::block("data", &[Arg::string("field"), Arg::string("value")]).multiple(),
 ];
 
@@ -93,10 +93,10 @@ fn set(
             let (field, value) = (pairs.at(*index), pairs.at(*index + 1));
             hash.set(alloc, limits, field, value, change, due) == FieldWas::Expired
         };
-        (0..pairs.len()).step_by(2).filter(was_expired).map(|index| pairs.at(index)).collect::<Vec<_>>()
+        (0..pairs.len()).step_by(2).filter(was_expired).count()
     })?;
-    note_expired(ctx, expired.len(), key);
-    log_assignments(ctx, key, pairs, change, &expired);
+    note_expired(ctx, expired, key);
+    log_assignments(ctx, key, pairs, change);
     ctx.changed(EventClass::Hash, "hset", key);
     ctx.effects.dirty += (pairs.len() / 2) as u64 - 1;
     if matches!(expiry, Some(ExpiryChange::At(_))) {
@@ -105,35 +105,20 @@ fn set(
     Ok(())
 }
 
-/// Records assignments. `expired`: the fields that were already expired.
-fn log_assignments(
-    ctx: &mut Ctx<'_>,
-    key: Key<'_>,
-    pairs: Args<'_>,
-    change: ExpiryChange,
-    expired: &[&[u8]],
-) {
+/// Records assignments that were made, in commands that Redis 7.4 and Valkey 9.0 know: the values, then the expiries.
+fn log_assignments(ctx: &mut Ctx<'_>, key: Key<'_>, pairs: Args<'_>, change: ExpiryChange) {
     if !ctx.logs() {
         return;
     }
-    let name = if change == ExpiryChange::Clear { "HSET" } else { "HSETEX" };
-    let mut args = vec![EffectArg::from(name), key.bytes.into()];
+    let args =
+        [EffectArg::from("HSET"), key.bytes.into()].into_iter().chain(pairs.iter().map(EffectArg::from));
+    ctx.log(&args.collect::<Vec<_>>());
+    let fields: Vec<&[u8]> = pairs.iter().step_by(2).collect();
     match change {
         ExpiryChange::Clear => {}
-        ExpiryChange::Keep => {
-            // These fields must not keep their passed expiry.
-            if !expired.is_empty() {
-                log_removed(ctx, key, expired);
-            }
-            args.push("KEEPTTL".into());
-        }
-        ExpiryChange::At(at) => args.extend([EffectArg::from("PXAT"), at.into()]),
+        ExpiryChange::At(at) => log_expiry(ctx, key, at, &fields),
+        ExpiryChange::Keep => log_kept_expiries(ctx, key, &fields),
     }
-    if change != ExpiryChange::Clear {
-        args.extend([EffectArg::from("FIELDS"), ((pairs.len() / 2) as i64).into()]);
-    }
-    args.extend(pairs.iter().map(EffectArg::from));
-    ctx.log(&args);
 }
 
 /// Deletes the fields, for an expiry in the past: as if they had been set and had expired.

@@ -41,7 +41,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     note_expired(ctx, usize::from(was == FieldWas::Expired), key);
     ctx.changed(EventClass::Hash, "hset", key);
     if was == FieldWas::Expired {
-        log_set(ctx, key, field, value, false);
+        log_set(ctx, key, field, value);
     }
     Ok(reply.flag(true))
 }

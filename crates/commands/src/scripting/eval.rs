@@ -129,9 +129,7 @@ fn key_count(args: Args<'_>) -> Result<usize, CommandError> {
 
 /// The error for calling a function with an invalid number of keys.
 fn function_error(ctx: &Ctx<'_>, name: &[u8], error: CommandError) -> CommandError {
-    let libraries = ctx.host.libraries();
-    let mut functions = libraries.iter().flat_map(|library| &library.functions);
-    if !functions.any(|function| function.name.eq_ignore_ascii_case(name)) {
+    if !ctx.host.has_function(name) {
         return CommandError::new("ERR Function not found");
     }
     match error == CommandError::NOT_AN_INTEGER {
@@ -148,7 +146,8 @@ pub(super) fn run(
     args: Args<'_>,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
-    let count = key_count(args).map_err(|error| match name {
+    let count = key_count(args).inspect_err(|_| ctx.host.show_malformed_script(ctx));
+    let count = count.map_err(|error| match name {
         ScriptName::Function(name) => function_error(ctx, name, error),
         ScriptName::Sha(sha) if sha.len() != SHA_LEN => CommandError::new("NOSCRIPT No matching script."),
         _ => error,

@@ -41,6 +41,7 @@ pub const COMMAND: Command = Command::container(
                 .complexity("O(N) where N is the number of functions"),
             |ctx, _, reply| {
                 let libraries = ctx.host.libraries();
+                ctx.data.note_all_changes();
                 Ok(reply.bulk(&rdb::write_libraries(libraries.iter().map(|library| &library.code[..]))))
             },
         )
@@ -185,6 +186,12 @@ fn restore(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     let codes: Vec<&[u8]> = codes.iter().map(|code| &code[..]).collect();
     ctx.host.restore_libraries(&codes, policy)?;
     ctx.effects.dirty += 1;
+    if ctx.logs() {
+        // In a version that older servers read.
+        let payload = rdb::write_libraries(codes.iter().copied());
+        let policy = args.get(3).unwrap_or(b"APPEND");
+        ctx.log(&["FUNCTION".into(), "RESTORE".into(), payload[..].into(), policy.into()]);
+    }
     Ok(reply.ok())
 }
 
@@ -203,6 +210,7 @@ fn list(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
         }
     }
     let mut libraries = ctx.host.libraries();
+    ctx.data.note_all_changes();
     if let Some(pattern) = pattern {
         libraries.retain(|library| base::glob::matches_ignoring_case(pattern, &library.name));
     }
@@ -243,7 +251,8 @@ fn describe(library: &LibraryFacts, with_code: bool, out: &mut Parts<'_>) {
 }
 
 fn stats(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let libraries = ctx.host.libraries();
+    let (library_count, function_count) = ctx.host.library_counts();
+    ctx.data.note_all_changes();
     let mut out = reply.map(2);
     out.bulk(b"running_script");
     match ctx.host.running_function() {
@@ -264,8 +273,8 @@ fn stats(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, Co
     out.bulk(b"LUA");
     out.map(2);
     out.bulk(b"libraries_count");
-    out.integer(libraries.len() as i64);
+    out.integer(library_count as i64);
     out.bulk(b"functions_count");
-    out.integer(libraries.iter().map(|library| library.functions.len() as i64).sum());
+    out.integer(function_count as i64);
     Ok(out.done())
 }

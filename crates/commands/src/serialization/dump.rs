@@ -42,7 +42,8 @@ pub(super) fn payload(is_packing: bool, alloc: AllocContext<'_>, value: ValueRef
     payload.expect("the second version holds every value")
 }
 
-fn payload_in(
+/// Returns the payload of a value in a version, if it can hold the value.
+pub(super) fn payload_in(
     version: Version,
     is_packing: bool,
     alloc: AllocContext<'_>,

@@ -3,10 +3,11 @@
 use collections::{ExpiryChange, NewValue};
 use config::RdbVersionCheck;
 use keyspace::Key;
-use rdb::{DecodeContext, Payload, PayloadChecks, PayloadError, Value, ValueType};
+use rdb::{DecodeContext, Payload, PayloadChecks, PayloadError, Value, ValueType, Version};
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
+use super::dump::payload_in;
 use super::value_limits;
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EffectArg, EventClass};
@@ -94,8 +95,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         Value::Empty => return Err(BAD_DATA),
     };
     ctx.data.set(key, value, expiry.map_or(ExpiryChange::Clear, ExpiryChange::At));
-    options.set_access(ctx, key);
     ctx.changed(EventClass::Generic, "restore", key);
+    // After the change, which is an access itself.
+    options.set_access(ctx, key);
     options.log(ctx, args, expiry);
     Ok(reply.ok())
 }
@@ -160,9 +162,17 @@ impl RestoreOptions {
         Ok(options)
     }
 
-    /// Records the request with the time of the expiry in place of the time to live.
+    /// Records the request with the time of the expiry in place of the time to live, and with a payload that older servers
+    /// can read, if there is one.
     fn log(&self, ctx: &mut Ctx<'_>, args: Args<'_>, expiry: Option<i64>) {
+        if !ctx.logs() {
+            return;
+        }
         let mut effect: Vec<EffectArg<'_>> = args.iter().map(EffectArg::from).collect();
+        let older = older_payload(ctx, ctx.key(0), args.at(3));
+        if let Some(older) = &older {
+            effect[3] = older[..].into();
+        }
         effect[0] = "RESTORE".into();
         if let Some(at) = expiry.filter(|_| !self.is_absolute) {
             effect[2] = at.into();
@@ -180,6 +190,14 @@ impl RestoreOptions {
             entry.set_access(access);
         }
     }
+}
+
+/// Returns the payload of a restored value in the oldest version, if it was received in a newer one or unchecked.
+fn older_payload(ctx: &Ctx<'_>, key: Key<'_>, received: &[u8]) -> Option<Vec<u8>> {
+    let is_old = Payload::open(received, PayloadChecks::ALL)
+        .is_ok_and(|payload| payload.version.number <= Version::V11.number);
+    let entry = ctx.data.peek(key).filter(|_| !is_old)?;
+    payload_in(Version::V11, ctx.config.rdbcompression, ctx.alloc_context(key), entry.value())
 }
 
 fn parse_number(text: Option<&[u8]>) -> Result<i64, CommandError> {

@@ -1,5 +1,6 @@
 //! `CONFIG`
 
+use base::Lsn;
 use wire::request::Args;
 
 use crate::command::{Command, Flags};
@@ -62,7 +63,12 @@ const SET: Command = Command::keyless(
         .args(&[Arg::block("data", &[Arg::string("parameter"), Arg::string("value")]).multiple()]),
     |ctx, args, reply| {
         let arguments: Vec<&[u8]> = args.tail(2).iter().collect();
-        ctx.host.config_set(&arguments, ctx.session)?;
+        let lsn = ctx.host.config_set(&arguments, ctx.session)?;
+        if lsn > Lsn(0) {
+            ctx.session.reply_lsn = ctx.session.reply_lsn.max(lsn);
+            // No worker sends replies under the former policy any more.
+            ctx.effects.needs_barrier = true;
+        }
         Ok(reply.ok())
     },
 )

@@ -105,6 +105,7 @@ fn usage(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
 fn stats(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut out = reply.parts();
     write_map(&mut out, &ctx.host.memory_stats());
+    ctx.note_all_figures();
     Ok(out.done())
 }
 

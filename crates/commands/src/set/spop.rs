@@ -78,6 +78,10 @@ fn pop_several(
     if count == 0 {
         return Ok(out.done());
     }
+    if count == len {
+        // As in Redis, which reads the whole set in this case, and only in this one counts a hit.
+        let _ = ctx.data.find(key);
+    }
     let limits = limits(ctx.config);
     // If all members are popped, the deletion of the key is logged instead.
     let mut removed = Removed::new(ctx.logs() && count < len);

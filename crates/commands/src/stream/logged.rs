@@ -4,7 +4,6 @@
 use collections::stream::{Stream, StreamId};
 use keyspace::Key;
 
-use super::references::References;
 use crate::context::{Ctx, EffectArg};
 
 /// IDs named by one logged request.
@@ -73,40 +72,18 @@ pub(super) fn log_acknowledged(ctx: &mut Ctx<'_>, key: Key<'_>, group: &[u8], id
     }
 }
 
-/// Records that a trim deleted entries, and the references to them if requested. Unlike the logged deletions, a
-/// trim does not change the largest deleted ID.
-pub(super) fn log_deleted(ctx: &mut Ctx<'_>, key: Key<'_>, references: References, ids: &[StreamId]) {
-    if !ctx.logs() {
-        return;
+/// Records that entries were deleted.
+pub(super) fn log_deleted(ctx: &mut Ctx<'_>, key: Key<'_>, ids: &[StreamId]) {
+    if ctx.logs() {
+        log_with_ids(ctx, &["XDEL".into(), key.bytes.into()], ids);
     }
-    for ids in ids.chunks(LOGGED_ID_COUNT_MAX) {
-        if references == References::Delete {
-            let count = (ids.len() as i64).into();
-            log_with_ids(
-                ctx,
-                &["XDELEX".into(), key.bytes.into(), "DELREF".into(), "IDS".into(), count],
-                ids,
-            );
-        } else {
-            log_with_ids(ctx, &["XDEL".into(), key.bytes.into()], ids);
-        }
-    }
-    let Some(stream) = ctx.peek::<Stream>(key) else { return };
-    let (last_id, max_deleted_id) = (stream.last_id.to_string(), stream.max_deleted_id.to_string());
-    let added = stream.entries_added as i64;
-    ctx.log(&[
-        "XSETID".into(),
-        key.bytes.into(),
-        last_id.as_str().into(),
-        "ENTRIESADDED".into(),
-        added.into(),
-        "MAXDELETEDID".into(),
-        max_deleted_id.as_str().into(),
-    ]);
 }
 
+/// Records a request with these IDs, or several, as each has at most [`LOGGED_ID_COUNT_MAX`].
 fn log_with_ids(ctx: &mut Ctx<'_>, head: &[EffectArg<'_>], ids: &[StreamId]) {
-    let ids: Vec<String> = ids.iter().map(StreamId::to_string).collect();
-    let ids = ids.iter().map(|id| EffectArg::from(id.as_str()));
-    ctx.log(&head.iter().copied().chain(ids).collect::<Vec<_>>());
+    for ids in ids.chunks(LOGGED_ID_COUNT_MAX) {
+        let ids: Vec<String> = ids.iter().map(StreamId::to_string).collect();
+        let ids = ids.iter().map(|id| EffectArg::from(id.as_str()));
+        ctx.log(&head.iter().copied().chain(ids).collect::<Vec<_>>());
+    }
 }

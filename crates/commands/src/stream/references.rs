@@ -1,7 +1,12 @@
 //! `KEEPREF | DELREF | ACKED`: the handling of references in groups when an entry is deleted.
 
-use collections::stream::{Stream, StreamId};
+use std::collections::BTreeMap;
 
+use collections::stream::{Stream, StreamId};
+use keyspace::Key;
+
+use super::logged::log_acknowledged;
+use crate::context::Ctx;
 use crate::doc::Arg;
 use crate::word::Word;
 
@@ -38,12 +43,40 @@ impl References {
         self != Self::Acknowledged || !stream.is_wanted(id)
     }
 
-    /// Deletes the references of groups to a deleted entry, if requested.
-    pub fn delete_references(self, stream: &mut Stream, id: StreamId) {
+    /// Deletes the references of groups to an entry, if requested.
+    pub fn delete_references(self, stream: &mut Stream, id: StreamId, deleted: &mut DeletedReferences) {
         if self == Self::Delete {
-            for group in stream.groups_mut() {
-                group.acknowledge(id);
+            stream.acknowledge_in_all_groups(id, |group| deleted.note(group, id));
+        }
+    }
+}
+
+/// The references that a command has deleted, by group.
+#[derive(Default)]
+pub struct DeletedReferences {
+    groups: BTreeMap<Box<[u8]>, Vec<StreamId>>,
+}
+
+impl DeletedReferences {
+    /// Records a deleted reference.
+    pub fn note(&mut self, group: &[u8], id: StreamId) {
+        match self.groups.get_mut(group) {
+            Some(ids) => ids.push(id),
+            None => {
+                self.groups.insert(group.into(), vec![id]);
             }
+        }
+    }
+
+    /// Number of deleted references.
+    pub fn count(&self) -> u64 {
+        self.groups.values().map(|ids| ids.len() as u64).sum()
+    }
+
+    /// Records the deletions as acknowledgements, which older servers know.
+    pub fn log(&self, ctx: &mut Ctx<'_>, key: Key<'_>) {
+        for (group, ids) in &self.groups {
+            log_acknowledged(ctx, key, group, ids);
         }
     }
 }

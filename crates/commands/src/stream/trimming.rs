@@ -7,7 +7,7 @@ use keyspace::Key;
 use super::ids::parse_id;
 use super::logged::log_deleted;
 use super::parse_integer;
-use super::references::References;
+use super::references::{DeletedReferences, References};
 use crate::context::Ctx;
 use crate::doc::{Arg, ArgType};
 use crate::error::CommandError;
@@ -131,44 +131,42 @@ impl TrimmingOptions {
 pub struct Trimmed {
     /// Number of deleted entries.
     pub count: u64,
-    left: Remaining,
-}
-
-/// The remaining entries. Their number depends on node boundaries if the trim was approximate.
-enum Remaining {
-    /// This number of the newest entries.
-    Newest(u64),
-    /// All entries except these.
-    AllBut(Vec<StreamId>, References),
+    /// Number of remaining entries.
+    len: u64,
+    /// The deleted entries, if they are not the oldest ones.
+    named: Vec<StreamId>,
+    references: DeletedReferences,
 }
 
 impl Trimmed {
-    /// The `MAXLEN` of an exact trim that deletes these entries; `None`: the entries must be named.
+    /// The `MAXLEN` of an exact trim that deletes these entries; `None`: nothing is deleted, or the entries must be named.
     pub fn exact_len(&self) -> Option<i64> {
-        match self.left {
-            Remaining::Newest(len) if self.count > 0 => Some(len as i64),
-            Remaining::Newest(_) | Remaining::AllBut(..) => None,
-        }
+        (self.count > 0 && self.named.is_empty()).then_some(self.len as i64)
     }
 
-    /// Records the deletion of named entries.
-    pub fn log_named(&self, ctx: &mut Ctx<'_>, key: Key<'_>) {
-        if let Remaining::AllBut(ids, references) = &self.left {
-            log_deleted(ctx, key, *references, ids);
-        }
+    /// Records what [`Self::exact_len`] does not cover: the deletion of named entries, and of references.
+    pub fn log_rest(&self, ctx: &mut Ctx<'_>, key: Key<'_>) {
+        log_deleted(ctx, key, &self.named);
+        self.references.log(ctx, key);
     }
 }
 
 impl Trimming {
     /// Trims, and returns the deletions.
     pub fn apply(&self, stream: &mut Stream) -> Trimmed {
+        let mut references = DeletedReferences::default();
         if self.references == References::Keep {
             let count = stream.trim(self.to, self.is_approximate, self.limit);
-            return Trimmed { count, left: Remaining::Newest(stream.len()) };
+            return Trimmed { count, len: stream.len(), named: Vec::new(), references };
         }
         let may_delete = |stream: &Stream, id| self.references.permit(stream, id);
-        let deleted = stream.trim_some(self.to, self.is_approximate, self.limit, may_delete);
-        deleted.iter().for_each(|id| self.references.delete_references(stream, *id));
-        Trimmed { count: deleted.len() as u64, left: Remaining::AllBut(deleted, self.references) }
+        // As in Redis, an approximate trim is exact then.
+        let trimmed = stream.trim_some(self.to, self.limit, may_delete);
+        for id in &trimmed.deleted {
+            self.references.delete_references(stream, *id, &mut references);
+        }
+        let count = trimmed.deleted.len() as u64;
+        let named = if trimmed.leaves_gap { trimmed.deleted } else { Vec::new() };
+        Trimmed { count, len: stream.len(), named, references }
     }
 }

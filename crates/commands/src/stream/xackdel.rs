@@ -1,11 +1,13 @@
 //! `XDELEX` and `XACKDEL`: deletion of entries that may be pending in groups.
 
 use collections::stream::{Stream, StreamId};
+use keyspace::Key;
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use super::ids::parse_id;
-use super::references::{self, References};
+use super::logged::log_deleted;
+use super::references::{self, DeletedReferences, References};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
@@ -17,7 +19,7 @@ use crate::word::Word;
 pub const XDELEX: Command = Command {
     name: "xdelex",
     arity: -5,
-    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::FAST),
     categories: Categories::STREAM,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
@@ -37,6 +39,7 @@ pub const XDELEX: Command = Command {
 pub const XACKDEL: Command = Command {
     name: "xackdel",
     arity: -6,
+    keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE).union(KeyFlags::DELETE))],
     doc: Doc::new(
         Group::Stream,
         "8.2.0",
@@ -54,67 +57,108 @@ const WRONG_COUNT: CommandError =
     CommandError::new("ERR The `numids` parameter must match the number of arguments");
 const NOT_POSITIVE: CommandError = CommandError::new("ERR Number of IDs must be a positive integer");
 
+const IDS_REQUIRED: CommandError = CommandError::new("ERR IDS option is required");
+
 /// The result for one entry, as in the reply.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     NotThere = -1,
     Deleted = 1,
     Kept = 2,
 }
 
+/// What a request has done.
+#[derive(Default)]
+struct Deletions {
+    outcomes: Vec<Outcome>,
+    deleted: Vec<StreamId>,
+    references: DeletedReferences,
+}
+
 fn xdelex(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let key = ctx.key(0);
+    let exists = ctx.find_for_write::<Stream>(key)?.is_some();
     let (references, ids) = parse(args.tail(2))?;
-    let outcomes = ctx.edit(ctx.key(0), |stream: &mut Stream, _| {
-        let outcome = |id: &StreamId| match stream.find(*id) {
-            None => Outcome::NotThere,
-            Some(_) => delete(stream, *id, references),
-        };
-        ids.iter().map(outcome).collect()
+    if !exists {
+        return Ok(answer_none(ids, reply));
+    }
+    let ids = parse_ids(ids)?;
+    let deletions = ctx.edit(key, |stream: &mut Stream, _| {
+        let mut deletions = Deletions::default();
+        ids.iter().for_each(|id| deletions.delete(stream, *id, references));
+        deletions
     })?;
-    answer(ctx, outcomes, ids.len(), reply)
+    Ok(deletions.unwrap_or_default().answer(ctx, key, reply))
 }
 
 fn xackdel(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let (key, group) = (ctx.key(0), args.at(2));
+    let stream = ctx.find::<Stream>(key)?;
+    let exists = stream.is_some_and(|stream| stream.group(group).is_some());
     let (references, ids) = parse(args.tail(3))?;
-    let outcomes = ctx.edit(ctx.key(0), |stream: &mut Stream, _| {
-        let outcome = |id: &StreamId| {
-            let was_pending = stream.group_mut(args.at(2)).is_some_and(|group| group.acknowledge(*id));
-            if was_pending { delete(stream, *id, references) } else { Outcome::NotThere }
-        };
-        ids.iter().map(outcome).collect()
+    if !exists {
+        return Ok(answer_none(ids, reply));
+    }
+    let ids = parse_ids(ids)?;
+    let deletions = ctx.edit(key, |stream: &mut Stream, _| {
+        let mut deletions = Deletions::default();
+        ids.iter().for_each(|id| deletions.acknowledge(stream, group, *id, references));
+        deletions
     })?;
-    answer(ctx, outcomes, ids.len(), reply)
+    Ok(deletions.unwrap_or_default().answer(ctx, key, reply))
 }
 
-fn delete(stream: &mut Stream, id: StreamId, references: References) -> Outcome {
-    if !references.permit(stream, id) {
-        return Outcome::Kept;
+impl Deletions {
+    /// Deletes an entry and, if requested, the references to it, which may outlive it.
+    fn delete(&mut self, stream: &mut Stream, id: StreamId, references: References) {
+        let is_permitted = references.permit(stream, id);
+        references.delete_references(stream, id, &mut self.references);
+        let is_deleted = is_permitted && stream.delete(id);
+        if is_deleted {
+            self.deleted.push(id);
+        }
+        self.outcomes.push(match (is_permitted, is_deleted) {
+            (false, _) => Outcome::Kept,
+            (true, false) => Outcome::NotThere,
+            (true, true) => Outcome::Deleted,
+        });
     }
-    references.delete_references(stream, id);
-    stream.delete(id);
-    Outcome::Deleted
-}
 
-fn answer(
-    ctx: &mut Ctx<'_>,
-    outcomes: Option<Vec<Outcome>>,
-    count: usize,
-    reply: Reply<'_>,
-) -> Result<Replied, CommandError> {
-    let outcomes = outcomes.unwrap_or_else(|| vec![Outcome::NotThere; count]);
-    let deleted = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Deleted)).count() as u64;
-    let kept = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Kept)).count() as u64;
-    if deleted > 0 {
-        ctx.changed(EventClass::Stream, "xdel", ctx.key(0));
-        ctx.effects.dirty += deleted - 1;
+    /// Acknowledges an entry, and deletes it if it was pending. It may be deleted already.
+    fn acknowledge(&mut self, stream: &mut Stream, group: &[u8], id: StreamId, references: References) {
+        if !stream.group_mut(group).is_some_and(|group| group.acknowledge(id)) {
+            return self.outcomes.push(Outcome::NotThere);
+        }
+        self.references.note(group, id);
+        self.delete(stream, id, references);
+        if let Some(outcome) = self.outcomes.last_mut().filter(|outcome| **outcome == Outcome::NotThere) {
+            *outcome = Outcome::Deleted;
+        }
     }
-    ctx.effects.dirty += kept;
-    let mut out = reply.array(outcomes.len());
-    outcomes.iter().for_each(|outcome| out.integer(*outcome as i64));
-    Ok(out.done())
+
+    /// Reports the changes, and replies. Their effects are logged in commands that older servers know.
+    fn answer(&self, ctx: &mut Ctx<'_>, key: Key<'_>, reply: Reply<'_>) -> Replied {
+        if !self.deleted.is_empty() {
+            ctx.changed(EventClass::Stream, "xdel", key);
+        }
+        ctx.effects.dirty += (self.deleted.len() as u64).saturating_sub(1) + self.references.count();
+        self.references.log(ctx, key);
+        log_deleted(ctx, key, &self.deleted);
+        let mut out = reply.array(self.outcomes.len());
+        self.outcomes.iter().for_each(|outcome| out.integer(*outcome as i64));
+        out.done()
+    }
 }
 
-fn parse(args: Args<'_>) -> Result<(References, Vec<StreamId>), CommandError> {
+/// Replies that nothing is there. The IDs are not examined.
+fn answer_none(ids: Args<'_>, reply: Reply<'_>) -> Replied {
+    let mut out = reply.array(ids.len());
+    ids.iter().for_each(|_| out.integer(Outcome::NotThere as i64));
+    out.done()
+}
+
+/// Parses the options. Returns the IDs unparsed: if nothing is there they are not examined.
+fn parse(args: Args<'_>) -> Result<(References, Args<'_>), CommandError> {
     let mut references = None;
     let mut ids = None;
     let mut at = 0;
@@ -124,7 +168,7 @@ fn parse(args: Args<'_>) -> Result<(References, Vec<StreamId>), CommandError> {
                 return Err(CommandError::SYNTAX);
             }
             at += 1;
-        } else if word.eq_token("ids") && ids.is_none() {
+        } else if word.eq_token("ids") {
             let count = parse_i64_strict(args.get(at + 1).ok_or(CommandError::SYNTAX)?);
             let count = count.and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);
             let count = count.ok_or(NOT_POSITIVE)?;
@@ -132,11 +176,15 @@ fn parse(args: Args<'_>) -> Result<(References, Vec<StreamId>), CommandError> {
             if count > rest.len() {
                 return Err(WRONG_COUNT);
             }
-            ids = Some(rest.iter().take(count).map(|text| parse_id(text, 0)).collect::<Result<_, _>>()?);
+            ids = Some(rest.range(0..count));
             at += 2 + count;
         } else {
             return Err(CommandError::SYNTAX);
         }
     }
-    Ok((references.unwrap_or_default(), ids.ok_or(CommandError::SYNTAX)?))
+    Ok((references.unwrap_or_default(), ids.ok_or(IDS_REQUIRED)?))
+}
+
+fn parse_ids(ids: Args<'_>) -> Result<Vec<StreamId>, CommandError> {
+    ids.iter().map(|text| parse_id(text, 0)).collect()
 }

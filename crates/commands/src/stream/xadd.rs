@@ -73,9 +73,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         Ok((id, options.trimming.map(|trimming| trimming.apply(stream))))
     })?;
     let (id, trimmed) = added?;
-    let trimmed = trimmed.filter(|trimmed| trimmed.count > 0);
     ctx.changed(EventClass::Stream, "xadd", key);
-    if trimmed.is_some() {
+    if trimmed.as_ref().is_some_and(|trimmed| trimmed.count > 0) {
         ctx.announce(EventClass::Stream, "xtrim", key);
     }
     if ctx.logs() {
@@ -97,7 +96,7 @@ fn log(ctx: &mut Ctx<'_>, key: Key<'_>, id: StreamId, trimmed: Option<&Trimmed>,
     args.extend(fields.iter().map(EffectArg::from));
     ctx.log(&args);
     if let Some(trimmed) = trimmed {
-        trimmed.log_named(ctx, key);
+        trimmed.log_rest(ctx, key);
     }
 }
 

@@ -6,7 +6,7 @@ use wire::request::Args;
 use super::ids::{parse_id, parse_id_or_end};
 use super::{no_group_of_key, parse_integer};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec, Run};
-use crate::context::{Ctx, EventClass};
+use crate::context::{Ctx, EffectArg, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::{CommandError, up_to_nul};
 use crate::help;
@@ -129,12 +129,13 @@ fn create(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
         text => parse_id(text, 0)?,
     };
     let added = ctx.edit_or_new(key, |stream: &mut Stream, _| {
-        let entries_read = options.entries_read_of(stream);
+        let entries_read = options.entries_read_at(stream, id);
         stream.add_group(args.at(3), ConsumerGroup::new(id, entries_read))
     })?;
     if !added {
         return Err(BUSY_GROUP);
     }
+    log_limited(ctx, args, &options, id);
     if is_new {
         ctx.also_changed(key);
     }
@@ -150,12 +151,13 @@ fn set_id(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
         text => parse_id_or_end(text, 0)?,
     };
     with_group(ctx, args, |stream, name| {
-        let entries_read = options.entries_read_of(stream);
+        let entries_read = options.entries_read_at(stream, id);
         if let Some(group) = stream.group_mut(name) {
             group.last_id = id;
             group.entries_read = entries_read;
         }
     })?;
+    log_limited(ctx, args, &options, id);
     report(ctx, "xgroup-setid");
     Ok(reply.ok())
 }
@@ -215,6 +217,22 @@ fn report(ctx: &mut Ctx<'_>, event: &'static str) {
     ctx.announce(EventClass::Stream, event, ctx.key(0));
 }
 
+/// Records `CREATE` or `SETID` with the number of entries that was set, if the request has a larger one.
+fn log_limited(ctx: &mut Ctx<'_>, args: Args<'_>, options: &CreateOptions, id: StreamId) {
+    let key = ctx.key(0);
+    let group = ctx.peek::<Stream>(key).and_then(|stream| stream.group(args.at(3)));
+    let Some(read) = group.and_then(|group| group.entries_read).filter(|_| ctx.logs()) else { return };
+    if options.entries_read == Some(read) {
+        return;
+    }
+    let id = id.to_string();
+    let head = args.iter().take(4).map(EffectArg::from);
+    let makes_stream = options.makes_stream.then_some(EffectArg::from("MKSTREAM"));
+    let tail = [EffectArg::from("ENTRIESREAD"), (read as i64).into()];
+    let effect = head.chain([id.as_str().into()]).chain(makes_stream).chain(tail);
+    ctx.log(&effect.collect::<Vec<_>>());
+}
+
 #[derive(Default)]
 struct CreateOptions {
     makes_stream: bool,
@@ -222,9 +240,10 @@ struct CreateOptions {
 }
 
 impl CreateOptions {
-    /// Returns `ENTRIESREAD`, limited to the number of entries ever added. Otherwise the lag would be negative.
-    fn entries_read_of(&self, stream: &Stream) -> Option<u64> {
-        self.entries_read.map(|read| read.min(stream.entries_added))
+    /// Returns `ENTRIESREAD`, limited to what a group with this last id can have read. Otherwise the lag would be too small,
+    /// even negative.
+    fn entries_read_at(&self, stream: &Stream, id: StreamId) -> Option<u64> {
+        self.entries_read.map(|read| read.min(stream.entries_read_max(id)))
     }
 
     fn parse(args: Args<'_>) -> Result<Self, CommandError> {

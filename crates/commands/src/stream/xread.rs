@@ -121,10 +121,11 @@ fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
         let stream = ctx.find::<Stream>(key)?;
         after.push(match up_to_nul(options.id(args, index)) {
             b"$" => stream.map_or(StreamId::MIN, |stream| stream.last_id),
-            b"+" => stream
-                .filter(|stream| !stream.is_empty())
-                .and_then(|stream| stream.last_id.previous())
-                .unwrap_or(StreamId::MIN),
+            // The last entry, not the last id, whose entry may be deleted.
+            b"+" => {
+                let last = stream.and_then(Stream::last_entry_id);
+                last.and_then(StreamId::previous).unwrap_or(StreamId::MIN)
+            }
             b">" => return Err(NEW_IN_XREAD),
             text => parse_id(text, 0)?,
         });

@@ -49,11 +49,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     };
     ctx.changed(EventClass::Stream, "xtrim", key);
     ctx.effects.dirty += trimmed.count - 1;
-    match trimmed.exact_len() {
-        Some(len) => {
-            ctx.log(&["XTRIM".into(), key.bytes.into(), "MAXLEN".into(), "=".into(), len.into()]);
-        }
-        None => trimmed.log_named(ctx, key),
+    if let Some(len) = trimmed.exact_len() {
+        ctx.log(&["XTRIM".into(), key.bytes.into(), "MAXLEN".into(), "=".into(), len.into()]);
     }
+    trimmed.log_rest(ctx, key);
     Ok(reply.integer(trimmed.count as i64))
 }

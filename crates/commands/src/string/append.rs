@@ -1,8 +1,9 @@
 //! `APPEND`
 
-use collections::{ExpiryChange, NewValue, ValueRef};
+use collections::{ExpiryChange, ValueRef};
 use wire::request::Args;
 
+use super::assignment::string_of;
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
@@ -33,7 +34,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let (key, suffix) = (ctx.key(0), args.at(2));
     let len = match ctx.find_string_for_write(key)?.and_then(ValueRef::text_len) {
         None => {
-            ctx.data.set(key, NewValue::Auto(suffix), ExpiryChange::Clear);
+            ctx.data.set(key, string_of(args.argument(2)), ExpiryChange::Clear);
             suffix.len()
         }
         Some(old_len) => {

@@ -3,9 +3,10 @@
 
 use collections::{ExpiryChange, NewValue};
 use keyspace::Key;
+use wire::request::Argument;
 
 use super::options::Condition;
-use crate::context::{Ctx, EventClass};
+use crate::context::{Ctx, EffectArg, EventClass};
 use crate::error::CommandError;
 
 /// A conditional assignment to a key.
@@ -13,7 +14,7 @@ pub(super) struct Assignment<'a> {
     /// The key.
     pub key: Key<'a>,
     /// Its new value.
-    pub value: &'a [u8],
+    pub value: Argument<'a>,
     /// The condition for setting it.
     pub condition: Condition<'a>,
     /// The change of its expiry. An expiry in the past deletes the key instead.
@@ -35,22 +36,37 @@ pub(super) fn assign(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) -> Result<b
     Ok(true)
 }
 
-/// Logs an assignment with its expiry as a Unix time: the request may give it relative to the current time.
+/// Logs an assignment that was made, where its request would not repeat it: with its expiry as a Unix time, because the
+/// request may give it relative to the current time, and without a comparison, which older servers do not know.
 pub(super) fn log_assignment(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) {
-    let Assignment { key, value, expiry, .. } = *assignment;
-    if let ExpiryChange::At(at) = expiry
-        && !ctx.expires_now(at)
-    {
-        ctx.log(&["SET".into(), key.bytes.into(), value.into(), "PXAT".into(), at.into()]);
+    let Assignment { key, value, condition, expiry } = *assignment;
+    let set = [EffectArg::from("SET"), key.bytes.into(), value.bytes().into()];
+    match expiry {
+        // Logged as a deletion.
+        ExpiryChange::At(at) if ctx.expires_now(at) => {}
+        ExpiryChange::At(at) => ctx.log(&[set[0], set[1], set[2], "PXAT".into(), at.into()]),
+        _ if !matches!(condition, Condition::Compared(_)) => {}
+        ExpiryChange::Keep => ctx.log(&[set[0], set[1], set[2], "KEEPTTL".into()]),
+        ExpiryChange::Clear => ctx.log(&set),
+    }
+}
+
+/// Returns an argument as the value of a string. A detached one is stored without a copy.
+#[inline]
+pub(super) fn string_of(argument: Argument<'_>) -> NewValue<'_> {
+    match argument {
+        Argument::Bytes(bytes) => NewValue::Auto(bytes),
+        // Longer than the text of an integer.
+        Argument::Detached(buffer) => NewValue::Shared(buffer),
     }
 }
 
 /// Sets value and expiry of a key, even if the expiry is in the past.
-pub(super) fn put(ctx: &mut Ctx<'_>, key: Key<'_>, value: &[u8], expiry: ExpiryChange) {
+pub(super) fn put(ctx: &mut Ctx<'_>, key: Key<'_>, value: Argument<'_>, expiry: ExpiryChange) {
     if expiry == ExpiryChange::Keep {
         ctx.data.expire_if_due(key);
     }
-    ctx.data.set(key, NewValue::Auto(value), expiry);
+    ctx.data.set(key, string_of(value), expiry);
     ctx.changed(EventClass::String, "set", key);
     if matches!(expiry, ExpiryChange::At(_)) {
         ctx.announce(EventClass::Generic, "expire", key);

@@ -44,16 +44,18 @@ const NOT_COMPARABLE: CommandError =
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let comparison = match args.len() {
-        2 => None,
-        4 => Some(Comparison::named(args.at(2), args.at(3)).ok_or(BAD_CONDITION)?),
-        _ => return Err(CommandError::wrong_arity(ctx.command.name)),
-    };
-    let holds = match (ctx.data.find_for_write(key), comparison) {
-        (None, _) => false,
-        (Some(_), None) => true,
-        (Some(entry), Some(_)) if entry.kind() != Kind::String => return Err(NOT_COMPARABLE),
-        (Some(entry), Some(comparison)) => comparison.holds(entry.value())?,
+    if !matches!(args.len(), 2 | 4) {
+        return Err(CommandError::wrong_arity(ctx.command.name));
+    }
+    // A condition is examined only if it applies.
+    let holds = match ctx.data.find_for_write(key) {
+        None => false,
+        Some(_) if args.len() == 2 => true,
+        Some(entry) if entry.kind() != Kind::String => return Err(NOT_COMPARABLE),
+        Some(entry) => {
+            let comparison = Comparison::named(args.at(2), args.at(3)).ok_or(BAD_CONDITION)?;
+            comparison.holds(entry.value())?
+        }
     };
     Ok(reply.flag(holds && delete(ctx, key)))
 }

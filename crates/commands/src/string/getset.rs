@@ -30,7 +30,7 @@ pub const COMMAND: Command = Command {
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let assignment = Assignment {
         key: ctx.key(0),
-        value: args.at(2),
+        value: args.argument(2),
         condition: Condition::Always,
         expiry: ExpiryChange::Clear,
     };

@@ -1,8 +1,9 @@
 //! `MSET` and `MSETNX`
 
-use collections::{ExpiryChange, NewValue};
+use collections::ExpiryChange;
 use wire::request::Args;
 
+use super::assignment::string_of;
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
@@ -62,9 +63,9 @@ fn set_all_if_absent(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Res
 
 fn set_all(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandError> {
     check_pairs(ctx, args)?;
-    let (mut keys, mut values) = (ctx.walk(), args.tail(2).iter().step_by(2));
+    let (mut keys, mut values) = (ctx.walk(), (2..args.len()).step_by(2));
     while let Some((key, value)) = keys.next(ctx.data).zip(values.next()) {
-        ctx.data.set(key, NewValue::Auto(value), ExpiryChange::Clear);
+        ctx.data.set(key, string_of(args.argument(value)), ExpiryChange::Clear);
         ctx.changed(EventClass::String, "set", key);
     }
     Ok(())

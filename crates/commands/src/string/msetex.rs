@@ -64,11 +64,11 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             return Ok(reply.flag(false));
         }
     }
-    let (mut keys, mut values) = (ctx.walk(), args.tail(FIRST_KEY + 1).iter().step_by(2));
+    let (mut keys, mut values) = (ctx.walk(), (FIRST_KEY + 1..args.len()).step_by(2));
     while let Some((key, value)) = keys.next(ctx.data).zip(values.next()) {
         // Unlike in SET, an expiry in the past deletes nothing here: the keys exist until they are next accessed.
-        put(ctx, key, value, expiry);
-        log_set(ctx, key, value, expiry);
+        put(ctx, key, args.argument(value), expiry);
+        log_set(ctx, key, args.at(value), expiry);
     }
     Ok(reply.flag(true))
 }

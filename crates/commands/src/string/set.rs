@@ -1,9 +1,9 @@
 //! `SET`
 
-use collections::{ExpiryChange, NewValue};
+use collections::ExpiryChange;
 use wire::request::Args;
 
-use super::assignment::{Assignment, assign, log_assignment};
+use super::assignment::{Assignment, assign, log_assignment, string_of};
 use super::options::{OptionSet, SetOptions};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec {
-        notes: Some("Reads the value only if GET or a condition requires it"),
+        notes: Some("Returns the value only with GET"),
         ..KeySpec::first(
             KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE).union(KeyFlags::VARIABLE_FLAGS),
         )
@@ -69,9 +69,9 @@ const EXPIRATIONS: &[Arg] = &[
 ];
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let (key, value) = (ctx.key(0), args.at(2));
+    let (key, value) = (ctx.key(0), args.argument(2));
     if args.len() == 3 {
-        ctx.data.set(key, NewValue::Auto(value), ExpiryChange::Clear);
+        ctx.data.set(key, string_of(value), ExpiryChange::Clear);
         ctx.changed(EventClass::String, "set", key);
         return Ok(reply.ok());
     }

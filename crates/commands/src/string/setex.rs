@@ -47,7 +47,8 @@ fn run(
     format: ExpiryFormat,
 ) -> Result<Replied, CommandError> {
     let expiry = ExpiryChange::At(format.parse(args.at(2), 1, ctx)?);
-    let assignment = Assignment { key: ctx.key(0), value: args.at(3), condition: Condition::Always, expiry };
+    let assignment =
+        Assignment { key: ctx.key(0), value: args.argument(3), condition: Condition::Always, expiry };
     assign(ctx, &assignment)?;
     log_assignment(ctx, &assignment);
     Ok(reply.ok())

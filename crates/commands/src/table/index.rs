@@ -3,10 +3,11 @@
 //! Open addressing by the name's letters packed into a word. For names of up to eight bytes the packed word
 //! alone decides; this is exact because such names consist of letters only (tested).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::COMMANDS;
 use crate::command::Command;
+use crate::peer_names;
 pub use crate::resolved_command::{CommandId, PlanKind, ResolvedCommand};
 use crate::word::Word;
 
@@ -44,7 +45,8 @@ impl Index {
         for (old, new) in pairs {
             let _ = names.rename(old, new);
         }
-        let names: HashMap<usize, String> = names.0.into_iter().map(|(name, place)| (place, name)).collect();
+        let by_place = |(name, place): (String, Option<usize>)| Some((place?, name));
+        let names: HashMap<usize, String> = names.places.into_iter().filter_map(by_place).collect();
         let mut index = Self {
             places: Box::new([Place { packed: 0, len: 0, packed_is_exact: false, found: None }; PLACE_COUNT]),
         };
@@ -106,28 +108,46 @@ impl Index {
     }
 }
 
-/// The names of all commands in lower case, each with the place of the command in the table.
-pub struct Names(HashMap<String, usize>);
+/// The names of all commands, in lower case.
+pub struct Names {
+    /// Each name with the place of its command in the table; a renamed command that only other servers have has none.
+    places: HashMap<String, Option<usize>>,
+    /// The commands that only other servers have and that were renamed.
+    foreign_renamed: HashSet<String>,
+}
 
 impl Names {
     /// Returns the original names.
     #[must_use]
     pub fn new() -> Self {
-        Self(COMMANDS.iter().enumerate().map(|(place, command)| (command.name.to_owned(), place)).collect())
+        let named = |(place, command): (usize, &&Command)| (command.name.to_owned(), Some(place));
+        Self { places: COMMANDS.iter().enumerate().map(named).collect(), foreign_renamed: HashSet::new() }
     }
 
-    /// Renames the command with the current name `old`; an empty new name removes the command.
+    /// Renames the command with the current name `old`; an empty new name removes the command. A command that only
+    /// other servers have can be renamed, too, without an effect.
     ///
     /// # Errors
     /// If there is no such command, or another command has the new name.
     pub fn rename(&mut self, old: &[u8], new: &[u8]) -> Result<(), &'static str> {
         let lower = |name: &[u8]| String::from_utf8_lossy(name).to_ascii_lowercase();
-        let place = self.0.remove(&lower(old)).ok_or("No such command in rename-command")?;
-        if !new.is_empty() && self.0.insert(lower(new), place).is_some() {
+        let (old, new) = (lower(old), lower(new));
+        let place = match self.places.remove(&old) {
+            Some(place) => place,
+            None if is_foreign(&old) && self.foreign_renamed.insert(old) => None,
+            None => return Err("No such command in rename-command"),
+        };
+        let is_taken = is_foreign(&new) && !self.foreign_renamed.contains(&new);
+        if !new.is_empty() && (is_taken || self.places.insert(new, place).is_some()) {
             return Err("Target command name already exists");
         }
         Ok(())
     }
+}
+
+/// Whether this is a command, not a subcommand, that only other servers have.
+fn is_foreign(name: &str) -> bool {
+    !name.contains('|') && peer_names::is_command(name.as_bytes())
 }
 
 impl Default for Names {
@@ -203,6 +223,32 @@ mod tests {
         let mut names = Names::new();
         assert_eq!(names.rename(b"nope", b"x"), Err("No such command in rename-command"));
         assert_eq!(names.rename(b"get", b"SET"), Err("Target command name already exists"));
+    }
+
+    #[test]
+    fn commands_of_other_servers_can_be_renamed_and_stay_unknown() {
+        let renames: [(&[u8], &[u8]); 5] = [
+            (b"PSYNC", b""),
+            (b"sync", b"other"),
+            (b"JSON.SET", b""),
+            (b"other", b"third"),
+            (b"get", b"sync"),
+        ];
+        let index = Index::renamed(renames.into_iter());
+        for name in ["psync", "other", "third", "json.set"] {
+            assert!(index.find(name.as_bytes()).is_none(), "{name}");
+        }
+        assert_eq!(index.find(b"sync").map(|found| NUMBERED[found.id.0 as usize].0.as_str()), Some("get"));
+        let mut names = Names::new();
+        assert_eq!(names.rename(b"replconf", b""), Ok(()));
+        for (old, new, error) in [
+            ("replconf", "", "No such command in rename-command"),
+            ("backup|start", "x", "No such command in rename-command"),
+            ("set", "psync", "Target command name already exists"),
+            ("sync", "GET", "Target command name already exists"),
+        ] {
+            assert_eq!(names.rename(old.as_bytes(), new.as_bytes()), Err(error), "{old} {new}");
+        }
     }
 
     #[test]

@@ -155,6 +155,7 @@ fn run_queued(
     if inner.session.tracking.is_some() && !matches!(queued.found.command.access, Access::Script { .. }) {
         inner.record_reads();
     }
+    ctx.delete_expired_at_once();
     ctx.effects.log_request(ctx.data, queued.found.command, args, db, dirty_before);
     // A queued HELLO changes the protocol of the replies after it.
     out.set_protocol(ctx.session.protocol);

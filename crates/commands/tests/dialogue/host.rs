@@ -92,12 +92,12 @@ impl ConfigAdmin for TestHost {
         config.matching(patterns).into_iter().map(|(name, value)| (name.into_owned(), value)).collect()
     }
 
-    fn config_set(&self, arguments: &[&[u8]], _: &Session) -> Result<(), CommandError> {
+    fn config_set(&self, arguments: &[&[u8]], _: &Session) -> Result<Lsn, CommandError> {
         let caller = SetCaller { is_local: true, is_loading: false };
         let change = self.config.borrow().with_changes(arguments, caller);
         let change = change.map_err(|error| CommandError::owned(format!("ERR {error}")))?;
         *self.config.borrow_mut() = change.config;
-        Ok(())
+        Ok(Lsn(0))
     }
 
     fn config_rewrite(&self, _: bool) -> Result<(), CommandError> {
@@ -289,7 +289,13 @@ impl Persistence for TestHost {
         lsn <= Lsn(0)
     }
 
-    fn flushed_all(&self) {}
+    fn append_only_fails(&self) -> bool {
+        false
+    }
+
+    fn flushed_all(&self, _: &mut Latched<'_>, _: &Session) -> bool {
+        false
+    }
 }
 
 impl Migrations for TestHost {
@@ -350,6 +356,8 @@ impl Scripting for TestHost {
         Err(NO_SCRIPTS)
     }
 
+    fn show_malformed_script(&self, _: &Ctx<'_>) {}
+
     fn load_script(&self, _: &[u8]) -> Result<[u8; 40], CommandError> {
         Err(NO_SCRIPTS)
     }
@@ -376,6 +384,14 @@ impl Scripting for TestHost {
 
     fn libraries(&self) -> Vec<Arc<LibraryFacts>> {
         Vec::new()
+    }
+
+    fn library_counts(&self) -> (usize, usize) {
+        (0, 0)
+    }
+
+    fn has_function(&self, _: &[u8]) -> bool {
+        false
     }
 
     fn restore_libraries(&self, _: &[&[u8]], _: RestorePolicy) -> Result<(), CommandError> {

@@ -172,7 +172,7 @@ impl Ours {
         let result = (command.run)(&mut ctx, args, ReplyRight::new(ReplyBuffer::new(out, protocol)));
         effects.log_request(&mut self.latching, command, args, db, dirty_before);
         self.latching.release();
-        self.delete_expired(args, &planned);
+        self.delete_expired();
         let _ = result?;
         for part in std::mem::take(effects.shared_replies.parts()).into_iter_from_end() {
             out.splice(part.at..part.at, part.text.iter().copied());
@@ -187,19 +187,12 @@ impl Ours {
     }
 
     /// Deletes expired keys that a read found.
-    fn delete_expired(&mut self, args: Args<'_>, planned: &[PlannedKey]) {
+    fn delete_expired(&mut self) {
         self.latching.remove_ended_watches();
         if !self.latching.deferred.saw_expired.replace(false) || self.config.borrow().import_mode {
             return;
         }
-        for planned in planned {
-            let key =
-                Key::new(self.latching.keyspace().hasher(), args.at(planned.arg as usize), self.session.db);
-            self.latching.latch(key.slot, Mode::Write).expect("no other session holds a latch");
-            self.latching.expire_if_due(key);
-            self.latching.release();
-        }
-        self.latching.delete_walked_expired();
+        self.latching.delete_found_expired();
     }
 
     fn latch(&mut self, access: Access, planned: &[PlannedKey]) {

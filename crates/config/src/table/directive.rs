@@ -23,6 +23,10 @@ pub struct Marks {
     pub volatile: bool,
     /// Cannot be changed while the server loads its data.
     pub deny_loading: bool,
+    /// The value is not cut at a NUL byte.
+    pub whole: bool,
+    /// Can be enabled at start only, but disabled at any time.
+    pub start_only: bool,
     /// Cannot be changed at run time, but `CONFIG SET` accepts the current value. Tools that write back all
     /// values skip Redis's immutable directives, but not ours.
     pub fixed: bool,
@@ -36,6 +40,8 @@ impl Marks {
         protected: false,
         volatile: false,
         deny_loading: false,
+        whole: false,
+        start_only: false,
         fixed: false,
     };
 }
@@ -111,7 +117,7 @@ impl Directive {
 
     /// The significant part of an argument: most values are C strings in Redis, which end at a NUL byte.
     fn text_of<'a>(&self, arg: &'a [u8]) -> &'a [u8] {
-        let is_whole = self.marks.sensitive || matches!(self.rule, Rule::Int { .. });
+        let is_whole = self.marks.whole || matches!(self.rule, Rule::Int { .. });
         let end = arg.iter().position(|&byte| byte == 0).filter(|_| !is_whole);
         &arg[..end.unwrap_or(arg.len())]
     }

@@ -107,6 +107,7 @@ fn parse_limit(hard: &[u8], soft: &[u8], seconds: &[u8]) -> Option<OutputBufferL
     Some(OutputBufferLimit {
         hard_size: u64::try_from(parse_memory(hard)?).ok()?,
         soft_size: u64::try_from(parse_memory(soft)?).ok()?,
-        soft_seconds: u64::try_from(utf8(seconds).ok()?.parse::<i64>().ok()?).ok()?,
+        // A C `int` in Redis and Valkey.
+        soft_seconds: u64::try_from(utf8(seconds).ok()?.parse::<i32>().ok()?).ok()?,
     })
 }

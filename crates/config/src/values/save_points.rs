@@ -68,9 +68,22 @@ impl Setting for SavePoints {
     }
 }
 
+/// Parses a number; as in C, one beyond the range of 64 bits is the nearest in range.
+fn parse_saturating(text: &[u8]) -> Option<i64> {
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    utf8(text).ok()?.parse().map_or_else(
+        |error: std::num::ParseIntError| match error.kind() {
+            PosOverflow => Some(i64::MAX),
+            NegOverflow => Some(i64::MIN),
+            _ => None,
+        },
+        Some,
+    )
+}
+
 fn parse_point(seconds: &[u8], changes: &[u8]) -> Option<SavePoint> {
-    let seconds: i64 = utf8(seconds).ok()?.parse().ok().filter(|seconds| *seconds >= 1)?;
+    let seconds = parse_saturating(seconds).filter(|seconds| *seconds >= 1)?;
     // A blank after the seconds creates an empty second argument.
-    let changes: i64 = if changes.is_empty() { 0 } else { utf8(changes).ok()?.parse().ok()? };
+    let changes = if changes.is_empty() { 0 } else { parse_saturating(changes)? };
     Some(SavePoint { seconds: u64::try_from(seconds).ok()?, changes: u64::try_from(changes).ok()? })
 }

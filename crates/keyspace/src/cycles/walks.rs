@@ -95,6 +95,7 @@ impl<'a> DatabaseWalk<'a> {
             } else {
                 let guard = data.keyspace.slots().try_read(slot);
                 let Some(guard) = guard else { return Some(at) };
+                data.note_slot_read(Slot::new(slot as u16));
                 scan_table(guard.table(data.keyspace.place(db)), at.position(), &mut visit, &mut enough)
             };
             match stopped_at {
@@ -110,6 +111,7 @@ impl<'a> DatabaseWalk<'a> {
         let (data, db) = (self.data, self.db.0 as usize);
         let key_count = data.keyspace.counters.population(db).keys;
         if key_count == 0 {
+            data.note_all_changes();
             return None;
         }
         let start = data.random().below(SLOT_COUNT as u64) as usize;
@@ -133,6 +135,7 @@ impl<'a> DatabaseWalk<'a> {
                 None => {
                     let Some(read) = data.keyspace.slots().try_read_now(slot) else { continue };
                     guard = read;
+                    data.note_slot_read(Slot::new(slot as u16));
                     &guard
                 }
             };
@@ -141,10 +144,10 @@ impl<'a> DatabaseWalk<'a> {
                 passed_over -= table.len();
                 continue;
             }
-            if let Some(entry) = table.sample(data.random().next_u64())
-                && !data.is_expired(entry)
-            {
-                return Some(visit(entry));
+            match table.sample(data.random().next_u64()) {
+                Some(entry) if data.is_expired(entry) => data.note_expired(entry.key(), self.db),
+                Some(entry) => return Some(visit(entry)),
+                None => {}
             }
             passed_over = 0;
         }

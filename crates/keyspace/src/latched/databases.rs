@@ -108,7 +108,7 @@ impl Latched<'_> {
             keyspace.snapshot.remove_database(DbIndex(db as u16));
             let gone = keyspace.counters.population(db);
             key_count += gone.keys;
-            self.counters.cleared(db, gone);
+            self.counters.cleared(db, gone, &keyspace.counters.sizes(db));
         }
         let domain = Arc::clone(&keyspace.segments);
         Cleared { tables, key_count, epoch: domain.end_epoch(), domain }
@@ -135,8 +135,9 @@ impl Latched<'_> {
         keyspace.snapshot.swap_databases(DbIndex(one as u16), DbIndex(other as u16));
         self.deferred.ready = ready;
         let [of_one, of_other] = [one, other].map(|db| keyspace.counters.population(db));
-        self.counters.cleared(one, difference(of_one, of_other));
-        self.counters.cleared(other, difference(of_other, of_one));
+        let [sizes_of_one, sizes_of_other] = [one, other].map(|db| keyspace.counters.sizes(db));
+        self.counters.cleared(one, difference(of_one, of_other), &sizes_of_one.minus(&sizes_of_other));
+        self.counters.cleared(other, difference(of_other, of_one), &sizes_of_other.minus(&sizes_of_one));
     }
 
     /// Stores the tables of a database in the slots, where they take a cache line less. All slots must be held for

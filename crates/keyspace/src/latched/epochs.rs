@@ -13,13 +13,16 @@ use crate::store::keyspace::Keyspace;
 /// The number that stands for no pass.
 pub(crate) const NO_PASS: u64 = 0;
 
-/// Number of participants in the process so far. Distinguishes their passes: a participant must not read memory
-/// that another participant has prefetched.
-static PARTICIPANT_COUNT: AtomicU64 = AtomicU64::new(0);
+/// Number of blocks of passes that were assigned so far in the process. No two participants share a block: a participant must
+/// not read memory that another participant has prefetched.
+static BLOCK_COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Bits of a pass's number that count the passes of one participant: enough for years, a turn each 10 us. Above them is the
-/// participant's number.
-const PASS_BITS: u32 = 44;
+/// Bits of a pass's number that count the passes of one block: enough for minutes, a turn each microsecond. Above them is
+/// the number of the block: enough for years, a thread or a full block each millisecond.
+const PASS_BITS: u32 = 28;
+
+/// The number of the last pass of a block, within it.
+const LAST_OF_BLOCK: u64 = (1 << PASS_BITS) - 1;
 
 /// Bytes of segments that one thread replaces before it frees some.
 const RETIRED_SIZE_MAX: usize = 1 << 20;
@@ -45,10 +48,8 @@ impl<'k> Epochs<'k> {
 
     /// Registers the thread. `false`: the number of participants is at its maximum.
     pub(crate) fn join(&mut self, keyspace: &'k Keyspace) -> bool {
-        let number = PARTICIPANT_COUNT.fetch_add(1, Ordering::Relaxed);
-        assert!(number < 1 << (u64::BITS - PASS_BITS), "threads start now and then only");
         self.participant = keyspace.segments.register();
-        self.last_pass = number << PASS_BITS;
+        self.begin_block();
         self.begin_pass();
         self.participant.is_some()
     }
@@ -59,9 +60,18 @@ impl<'k> Epochs<'k> {
         self.pass
     }
 
+    /// Continues with the passes of a new block.
+    #[cold]
+    fn begin_block(&mut self) {
+        self.last_pass = BLOCK_COUNT.fetch_add(1, Ordering::Relaxed) << PASS_BITS;
+    }
+
     #[inline]
     fn begin_pass(&mut self) {
         if self.participant.is_some() {
+            if self.last_pass & LAST_OF_BLOCK == LAST_OF_BLOCK {
+                self.begin_block();
+            }
             self.last_pass += 1;
             self.pass = self.last_pass;
         }
@@ -111,6 +121,32 @@ impl<'k> Epochs<'k> {
                 if self.retired.is_empty() {
                     break;
                 }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_passes_have_one_number() {
+        let keyspace = Keyspace::new(1, [1, 2, 3, 4], |_| {});
+        let mut seen = HashSet::new();
+        // More threads start than a smaller number could count, and some work for long.
+        let starts = BLOCK_COUNT.fetch_max(1 << 21, Ordering::Relaxed);
+        for start in 0..starts.max(100) {
+            let mut epochs = Epochs::new();
+            assert!(epochs.join(&keyspace));
+            if start % 2 == 0 {
+                epochs.last_pass |= LAST_OF_BLOCK - 2;
+            }
+            for _ in 0..5 {
+                epochs.quiescent();
+                assert!(epochs.pass() != NO_PASS && seen.insert(epochs.pass()));
             }
         }
     }

@@ -1,6 +1,8 @@
 //! The write log as commands use it: effects are appended before the latches are released, and a reply depends
 //! on the changes that its command has made or read.
 
+use std::cell::Cell;
+
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Lsn, Slot};
 use sync::simulation::{Fault, planted};
@@ -16,9 +18,22 @@ pub(crate) struct LogAccess {
     pub(crate) writer: Option<LogWriter>,
     /// The end of the newest record on which the replies since the last [`Latched::take_reply_lsn`] depend: a
     /// record about data that the thread has changed or, if `notes_reads`, read.
-    reply_lsn: Lsn,
+    reply_lsn: Cell<Lsn>,
     /// Whether data that a command has only read counts, too.
     pub(crate) notes_reads: bool,
+}
+
+impl LogAccess {
+    #[inline(always)]
+    fn raise(&self, end: Lsn) {
+        self.reply_lsn.set(self.reply_lsn.get().max(end));
+    }
+
+    /// Passes the dependencies of the replies to the other access of the same thread, which notes reads as this one does.
+    pub(crate) fn pass_on(&self, other: &mut Self) {
+        other.notes_reads = self.notes_reads;
+        self.raise(other.reply_lsn.take());
+    }
 }
 
 impl Latched<'_> {
@@ -28,7 +43,7 @@ impl Latched<'_> {
             return;
         }
         let Some(end) = self.effects.drain(self.log.writer.as_mut()) else { return };
-        self.log.reply_lsn = self.log.reply_lsn.max(end);
+        self.log.raise(end);
         match &self.slots.held {
             Held::Write(slot, _) => self.keyspace.changes.note(*slot, end),
             Held::Several(guards) if guards.len() == SLOT_COUNT => self.keyspace.changes.note_all(end),
@@ -56,7 +71,7 @@ impl Latched<'_> {
     #[inline]
     fn note_logged(&mut self, slot: Slot, end: Option<Lsn>) {
         if let Some(end) = end {
-            self.log.reply_lsn = self.log.reply_lsn.max(end);
+            self.log.raise(end);
             self.keyspace.changes.note(slot, end);
         }
     }
@@ -79,18 +94,42 @@ impl Latched<'_> {
                 guards.iter().map(|(slot, _)| changes.of(*slot)).max().unwrap_or_default()
             }
         };
-        self.log.reply_lsn = self.log.reply_lsn.max(reply_lsn);
+        self.log.raise(reply_lsn);
+    }
+
+    /// Records the changes of a slot that a walk reads, while its latch is held.
+    #[inline]
+    pub(crate) fn note_slot_read(&self, slot: Slot) {
+        if self.log.notes_reads {
+            self.log.raise(self.keyspace.changes.of(slot));
+        }
+    }
+
+    /// Records every change so far, for a command that shows data without latches: the number of keys, or the functions.
+    /// A command that runs meanwhile on another worker may have counted its keys before it appends its effects.
+    pub fn note_all_changes(&self) {
+        if self.log.notes_reads {
+            self.log.raise(self.keyspace.log.end());
+        }
+    }
+
+    /// As [`Self::reply_lsn`], including the changes that a reply shows which is sent before the latches are released.
+    pub fn shown_lsn(&mut self) -> Lsn {
+        if self.notes_reads() {
+            self.note_read_changes();
+        }
+        self.reply_lsn()
     }
 
     /// The end of the newest recorded change on which replies depend.
     #[must_use]
     pub fn reply_lsn(&self) -> Lsn {
-        self.log.reply_lsn
+        self.log.reply_lsn.get()
     }
 
     /// The end of the newest record on which the replies since the last call depend.
     #[inline]
     pub fn take_reply_lsn(&mut self) -> Lsn {
-        std::mem::take(&mut self.log.reply_lsn)
+        self.log.reply_lsn.take()
     }
 }

@@ -15,7 +15,7 @@ impl Latched<'_> {
             return None;
         };
         if self.is_expired(entry) {
-            self.deferred.saw_expired.set(true);
+            self.note_expired(key.bytes, key.db);
             self.counters.misses.add(1);
             self.note_expired_miss(key);
             return None;
@@ -57,7 +57,9 @@ impl Latched<'_> {
         if live.is_some() {
             self.counters.hits.add(1);
         } else {
-            self.deferred.saw_expired.set(self.deferred.saw_expired.get() || entry.is_some());
+            if entry.is_some() {
+                self.note_expired(key.bytes, key.db);
+            }
             self.counters.misses.add(1);
         }
         live

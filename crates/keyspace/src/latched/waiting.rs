@@ -59,13 +59,13 @@ impl Latched<'_> {
         self.deferred.ready.pop_front()
     }
 
-    /// The next waiter of a key, from a place in its queue on, that can be served with the key's present
-    /// value; `place` is then its place. The key's slot is held for writing.
-    pub fn next_waiter(&mut self, key: Key<'_>, place: &mut usize) -> Option<Arc<Waiter>> {
+    /// The next waiter of a key, from a number on (0: the first), that can be served with the key's present value. `from` is
+    /// then the number behind it. The key's slot is held for writing.
+    pub fn next_waiter(&mut self, key: Key<'_>, from: &mut u64) -> Option<Arc<Waiter>> {
         let counters = self.counters;
         let present = self.peek(key).map(|entry| entry.kind());
         let waits = self.slot_data_mut(key.slot).waits_mut()?;
-        let found = waits.next(key, present, place, counters);
+        let found = waits.next(key, present, from, counters);
         if found.is_none() {
             self.slot_data_mut(key.slot).drop_empty_lists();
         }

@@ -3,6 +3,7 @@
 use base::DbIndex;
 
 use crate::latched::Latched;
+use crate::store::aging::Aging;
 use crate::store::key::Key;
 use crate::store::slot_data::SlotData;
 use crate::store::watching::{WatchedKey, Watching};
@@ -44,11 +45,21 @@ impl Latched<'_> {
     /// slot must be held for writing.
     #[inline(always)]
     pub fn note_change(&mut self, key: Key<'_>) {
-        if self.events.wanted.every_change() {
-            self.note_changed_key(key.bytes);
+        if self.events.wanted.any_change() {
+            self.record_change(key);
         }
         if self.slot_data_mut(key.slot).is_observed() {
             self.note_observed_change(key.bytes, key.hash, key.db);
+        }
+    }
+
+    #[cold]
+    fn record_change(&mut self, key: Key<'_>) {
+        if self.events.wanted.every_change() {
+            self.note_changed_key(key.bytes);
+        }
+        if let (Aging::Lrm { clock }, Some(entry)) = (self.mode.aging, self.lookup(key)) {
+            entry.set_access(clock);
         }
     }
 

@@ -78,7 +78,8 @@ impl Latched<'_> {
             old = upserted.old;
             let entry = upserted.entry;
             entry.set_access(aging.initial());
-            if upserted.existed {
+            if let Some(old_size) = upserted.old_size {
+                counters.size(db, old_size, (entry.kind(), entry.value_len()));
                 if upserted.old_expiry.is_some_and(|at| at <= now) {
                     counters.expired_keys.add(1);
                     has_expired = true;
@@ -102,17 +103,24 @@ impl Latched<'_> {
 
     /// Sets or clears the expiry of a key. Returns whether the key exists.
     pub fn set_expiry(&mut self, key: Key<'_>, expiry: Option<i64>) -> bool {
-        self.edit(key, |entry| entry.set_expiry(expiry)).is_some()
+        self.edit_entry(&key, |entry| entry.set_expiry(expiry)).is_some()
     }
 
     /// Changes an entry in place, and records the access; `None` if the key does not exist or is expired,
     /// in which case it is deleted. The change must not remove it.
     #[inline]
     pub fn edit<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut EntryMut<'_>) -> R) -> Option<R> {
-        self.edit_entry(&key, change)
+        let (counters, db) = (self.counters, usize::from(key.db.0));
+        self.edit_entry(&key, |entry| {
+            let before = (entry.entry().kind(), entry.entry().value_len());
+            let result = change(entry);
+            counters.size(db, before, (entry.entry().kind(), entry.entry().value_len()));
+            result
+        })
     }
 
-    /// [`Self::edit`] with the key by reference: a copy would wait until the caller's is in memory.
+    /// [`Self::edit`] with the key by reference: a copy would wait until the caller's is in memory. The caller counts the size
+    /// of the value.
     #[inline]
     fn edit_entry<R>(&mut self, key: &Key<'_>, change: impl FnOnce(&mut EntryMut<'_>) -> R) -> Option<R> {
         if self.mode.hides_unheld && !self.holds_for_writing(key.slot) {
@@ -200,9 +208,12 @@ impl Latched<'_> {
         change: impl FnOnce(&mut T, AllocContext<'_>) -> R,
     ) -> Result<Option<Edited<R>>, NotOfThisType> {
         let alloc = self.alloc_context(*key);
+        let (counters, db) = (self.counters, usize::from(key.db.0));
         let edited = self.edit_entry(key, |entry| {
             let collection = entry.object_mut().and_then(T::of_mut).ok_or(NotOfThisType)?;
+            let before = collection.len();
             let result = change(collection, alloc);
+            counters.size(db, (T::KIND, before), (T::KIND, collection.len()));
             let (is_gone, has_volatile_members) = (collection.is_empty(), collection.has_volatile_members());
             entry.note_volatile_members(has_volatile_members);
             Ok(Edited { result, is_new: false, is_gone })

@@ -1,7 +1,7 @@
 //! Acquires and releases latches for the data passed to handlers: while a run of requests shares one context, its
 //! [`Latched`] is in that context, and only the latches are accessible.
 //!
-//! Latching never parks; that is in `mod.rs`.
+//! Latching never parks; that is in `latching.rs`.
 
 use base::Slot;
 use base::limits::SLOT_COUNT;

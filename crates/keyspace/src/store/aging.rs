@@ -1,6 +1,6 @@
-//! The 24-bit access field of an entry: LRU clock or LFU counter, with Redis's arithmetic.
+//! The 24-bit access field of an entry: LRU or LRM clock or LFU counter, with Redis's arithmetic.
 //!
-//! LRU: seconds, modulo 2^24. LFU: 16 bits of minutes since the last decrement and an 8-bit logarithmic counter.
+//! LRU, LRM: seconds, modulo 2^24. LFU: 16 bits of minutes since the last decrement and an 8-bit logarithmic counter.
 
 /// Counter of a new key under LFU: above 0, so that a new key is not evicted at once.
 pub const LFU_INITIAL: u32 = 5;
@@ -12,6 +12,11 @@ const MASK_24: u32 = 0xFF_FFFF;
 pub enum Aging {
     /// Least recently used: the clock in seconds.
     Lru {
+        /// The current time, in seconds modulo 2^24.
+        clock: u32,
+    },
+    /// Least recently modified: the clock in seconds of the last change. Reads leave it.
+    Lrm {
         /// The current time, in seconds modulo 2^24.
         clock: u32,
     },
@@ -33,6 +38,12 @@ impl Aging {
         Self::Lru { clock: (now_ms / 1000) as u32 & MASK_24 }
     }
 
+    /// LRM at a Unix time in milliseconds.
+    #[must_use]
+    pub fn lrm(now_ms: i64) -> Self {
+        Self::Lrm { clock: (now_ms / 1000) as u32 & MASK_24 }
+    }
+
     /// LFU at a Unix time in milliseconds.
     #[must_use]
     pub fn lfu(now_ms: i64, log_factor: u32, decay_minutes: u32) -> Self {
@@ -44,7 +55,7 @@ impl Aging {
     #[inline]
     pub fn initial(self) -> u32 {
         match self {
-            Self::Lru { clock } => clock,
+            Self::Lru { clock } | Self::Lrm { clock } => clock,
             Self::Lfu { minutes, .. } => minutes << 8 | LFU_INITIAL,
         }
     }
@@ -55,6 +66,7 @@ impl Aging {
     pub fn accessed(self, field: u32, random: impl FnOnce() -> u32) -> u32 {
         match self {
             Self::Lru { clock } => clock,
+            Self::Lrm { .. } => field,
             Self::Lfu { minutes, log_factor, .. } => {
                 let counter = self.lfu_counter(field);
                 minutes << 8 | lfu_increment(counter, log_factor, random)
@@ -78,10 +90,10 @@ impl Aging {
         (field & 0xFF).saturating_sub(periods)
     }
 
-    /// Seconds since the last access; meaningless under LFU.
+    /// Seconds since the last access, or under LRM the last change; meaningless under LFU.
     #[must_use]
     pub fn idle_seconds(self, field: u32) -> u32 {
-        let Self::Lru { clock } = self else { return 0 };
+        let (Self::Lru { clock } | Self::Lrm { clock }) = self else { return 0 };
         clock.wrapping_sub(field) & MASK_24
     }
 
@@ -89,16 +101,18 @@ impl Aging {
     #[must_use]
     pub fn of_idle_seconds(self, seconds: u64) -> Option<u32> {
         match self {
-            Self::Lru { clock } => Some(clock.wrapping_sub(seconds.min(MASK_24.into()) as u32) & MASK_24),
+            Self::Lru { clock } | Self::Lrm { clock } => {
+                Some(clock.wrapping_sub(seconds.min(MASK_24.into()) as u32) & MASK_24)
+            }
             Self::Lfu { .. } => None,
         }
     }
 
-    /// The field of an entry with this LFU counter; `None` under LRU.
+    /// The field of an entry with this LFU counter; `None` under LRU and LRM.
     #[must_use]
     pub fn of_frequency(self, counter: u8) -> Option<u32> {
         match self {
-            Self::Lru { .. } => None,
+            Self::Lru { .. } | Self::Lrm { .. } => None,
             Self::Lfu { minutes, .. } => Some(minutes << 8 | u32::from(counter)),
         }
     }
@@ -107,7 +121,7 @@ impl Aging {
     #[must_use]
     pub fn victim_score(self, field: u32) -> u64 {
         match self {
-            Self::Lru { .. } => u64::from(self.idle_seconds(field)),
+            Self::Lru { .. } | Self::Lrm { .. } => u64::from(self.idle_seconds(field)),
             Self::Lfu { .. } => u64::from(255 - self.lfu_counter(field)),
         }
     }

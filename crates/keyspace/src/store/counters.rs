@@ -5,10 +5,12 @@
 //! thread's share may be negative, as it may delete keys that another thread inserted.
 
 use base::limits::WRITER_COUNT_MAX;
-use collections::Entry;
+use collections::{Entry, Kind};
 use sync::OnceLock;
 use sync::atomic::{AtomicUsize, Ordering};
 use sync::{Padded, ThreadCounter as Counter};
+
+use super::sizes::{self, Sizes};
 
 /// One thread's counters.
 #[derive(Default)]
@@ -43,6 +45,8 @@ struct PerDb {
     volatile: Counter,
     volatile_members: Counter,
     expiry_sum: Counter,
+    /// The histograms of the sizes of its values, see `sizes.rs`: made at the first value, as they are large.
+    sizes: OnceLock<Box<[Counter]>>,
 }
 
 /// The counters of all possible threads.
@@ -83,6 +87,22 @@ impl Counters {
         if entry.has_volatile_members() {
             part.volatile_members.add(change as u64);
         }
+        self.count_size(db, entry.kind(), entry.value_len(), change);
+    }
+
+    /// Counts a changed value by its type and length before and after.
+    #[inline]
+    pub(crate) fn size(&self, db: usize, before: (Kind, usize), after: (Kind, usize)) {
+        if before.0 != after.0 || sizes::bin_of(before.1) != sizes::bin_of(after.1) {
+            self.count_size(db, before.0, before.1, -1);
+            self.count_size(db, after.0, after.1, 1);
+        }
+    }
+
+    fn count_size(&self, db: usize, kind: Kind, len: usize, change: i64) {
+        if let Some(index) = sizes::index_of(kind, len) {
+            self.per_db[db].sizes.get_or_init(sizes::counters)[index].add(change as u64);
+        }
     }
 
     /// Counts an entry whose value gained its first member with an expiry or lost its last.
@@ -104,13 +124,16 @@ impl Counters {
         part.expiry_sum.add((after.unwrap_or(0) - before.unwrap_or(0)) as u64);
     }
 
-    /// Counts the removal of a whole table of entries.
-    pub(crate) fn cleared(&self, db: usize, gone: Population) {
+    /// Counts the removal of all entries of a database, or the difference to another one.
+    pub(crate) fn cleared(&self, db: usize, gone: Population, sizes: &Sizes) {
         let part = &self.per_db[db];
         part.keys.add(gone.keys.wrapping_neg());
         part.volatile.add(gone.volatile.wrapping_neg());
         part.volatile_members.add(gone.volatile_members.wrapping_neg());
         part.expiry_sum.add(gone.expiry_sum.wrapping_neg());
+        if !sizes.are_zero() {
+            sizes.subtract_from(part.sizes.get_or_init(sizes::counters));
+        }
     }
 }
 
@@ -169,6 +192,14 @@ impl AllCounters {
             total.expiry_sum = total.expiry_sum.wrapping_add(part.expiry_sum.value());
         }
         total
+    }
+
+    /// The histograms of the sizes of the values of one database.
+    #[must_use]
+    pub fn sizes(&self, db: usize) -> Sizes {
+        let mut sizes = Sizes::default();
+        self.all().filter_map(|thread| thread.per_db[db].sizes.get()).for_each(|part| sizes.add(part));
+        sizes
     }
 
     /// The sum of one counter over all threads.

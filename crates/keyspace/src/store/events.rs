@@ -27,13 +27,14 @@ pub enum EventClass {
     New = 1 << 14,
 }
 
-/// A set of event classes, with the two bits that select how they are published.
+/// A set of event classes, with bits that select how they are published, and what else is recorded of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WantedEvents(u32);
 
 impl WantedEvents {
     const BY_KEY: u32 = 1 << 0;
     const BY_EVENT: u32 = 1 << 1;
+    const CHANGE_TIMES: u32 = 1 << 30;
     const EVERY_CHANGE: u32 = 1 << 31;
 
     /// The set with these bits, those of `notify-keyspace-events`. Empty if neither publishing bit is set.
@@ -47,6 +48,21 @@ impl WantedEvents {
     #[must_use]
     pub fn with_every_change(self, on: bool) -> Self {
         if on { Self(self.0 | Self::EVERY_CHANGE) } else { Self(self.0 & !Self::EVERY_CHANGE) }
+    }
+
+    /// The same set; with `on`, the time of each change is also recorded in its entry (see [`Aging::Lrm`]).
+    ///
+    /// [`Aging::Lrm`]: crate::Aging::Lrm
+    #[must_use]
+    pub fn with_change_times(self, on: bool) -> Self {
+        if on { Self(self.0 | Self::CHANGE_TIMES) } else { Self(self.0 & !Self::CHANGE_TIMES) }
+    }
+
+    /// Whether anything is recorded of changes that nobody watches.
+    #[must_use]
+    #[inline]
+    pub fn any_change(self) -> bool {
+        self.0 & (Self::EVERY_CHANGE | Self::CHANGE_TIMES) != 0
     }
 
     /// Whether every key that changes is recorded.

@@ -8,8 +8,11 @@
 //!
 //! Invariant: the place of a tracked collection that has a key is the one of its key. It changes under the write latches
 //! of both keys' slots, or under all.
+//!
+//! Each operation on one collection or slot takes time in proportion to the collections of that slot, whatever their number
+//! elsewhere: `FLUSHDB` asks for each slot.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 
 use base::{DbIndex, Slot};
@@ -46,7 +49,29 @@ pub(crate) struct TrackedCollections {
 #[derive(Default)]
 struct Lists {
     queued: VecDeque<Arc<TrackedCollection>>,
-    all: Vec<Arc<TrackedCollection>>,
+    /// By the slot of the place.
+    by_slot: BTreeMap<Slot, Vec<Arc<TrackedCollection>>>,
+    len: usize,
+}
+
+impl Lists {
+    fn insert(&mut self, slot: Slot, one: Arc<TrackedCollection>) {
+        self.by_slot.entry(slot).or_default().push(one);
+        self.len += 1;
+    }
+
+    /// Removes a collection. Returns it if it was still there.
+    fn remove(&mut self, one: &TrackedCollection) -> Option<Arc<TrackedCollection>> {
+        let slot = one.lock_place().slot;
+        let of_slot = self.by_slot.get_mut(&slot)?;
+        let index = of_slot.iter().position(|other| std::ptr::eq(&raw const **other, one))?;
+        let removed = of_slot.swap_remove(index);
+        if of_slot.is_empty() {
+            self.by_slot.remove(&slot);
+        }
+        self.len -= 1;
+        Some(removed)
+    }
 }
 
 impl KeyPlace {
@@ -73,10 +98,11 @@ impl TrackedCollections {
 
     pub(crate) fn add(&self, db: DbIndex, tracking: Arc<Tracking>, place: KeyPlace) {
         let new = Arc::new(TrackedCollection { db, tracking, place: Mutex::new(place) });
+        let slot = new.lock_place().slot;
         let mut lists = self.lock();
         lists.queued.push_back(Arc::clone(&new));
-        lists.all.push(new);
-        self.count.store(lists.all.len(), Ordering::Relaxed);
+        lists.insert(slot, new);
+        self.count.store(lists.len, Ordering::Relaxed);
     }
 
     /// The next collection that no walker has begun to walk.
@@ -89,8 +115,8 @@ impl TrackedCollections {
 
     pub(crate) fn remove(&self, ended: &TrackedCollection) {
         let mut lists = self.lock();
-        lists.all.retain(|one| !std::ptr::eq(&raw const **one, ended));
-        self.count.store(lists.all.len(), Ordering::Relaxed);
+        lists.remove(ended);
+        self.count.store(lists.len, Ordering::Relaxed);
     }
 
     /// Removes all collections that no walker is walking.
@@ -98,9 +124,9 @@ impl TrackedCollections {
         let mut lists = self.lock();
         for one in std::mem::take(&mut lists.queued) {
             one.tracking.close();
-            lists.all.retain(|other| !Arc::ptr_eq(&one, other));
+            lists.remove(&one);
         }
-        self.count.store(lists.all.len(), Ordering::Relaxed);
+        self.count.store(lists.len, Ordering::Relaxed);
     }
 
     /// Records that an entry is being inserted under a key.
@@ -109,15 +135,21 @@ impl TrackedCollections {
             return;
         }
         let ValueRef::Object(object) = owned.entry().value() else { return };
-        let lists = self.lock();
-        if let Some(one) = lists.all.iter().find(|one| one.tracking.is_of(object)) {
-            *one.lock_place() = place();
-        }
+        // An object that is not tracked needs no search.
+        let Some(tracking) = Tracking::of(object) else { return };
+        let mut lists = self.lock();
+        let is_it = |one: &&Arc<TrackedCollection>| Arc::ptr_eq(&one.tracking, &tracking);
+        let Some(one) = lists.by_slot.values().flatten().find(is_it).cloned() else { return };
+        lists.remove(&one);
+        let place = place();
+        let slot = place.slot;
+        *one.lock_place() = place;
+        lists.insert(slot, one);
     }
 
     /// Records that two databases are exchanged.
     pub(crate) fn swap_databases(&self, one: DbIndex, other: DbIndex) {
-        for tracked in &self.lock().all {
+        for tracked in self.lock().by_slot.values().flatten() {
             let mut place = tracked.lock_place();
             if place.db == one {
                 place.db = other;
@@ -132,11 +164,8 @@ impl TrackedCollections {
         if self.is_empty() {
             return Vec::new();
         }
-        let is_there = |one: &&Arc<TrackedCollection>| {
-            let place = one.lock_place();
-            place.slot == slot && place.db == db
-        };
-        self.lock().all.iter().filter(is_there).cloned().collect()
+        let is_there = |one: &&Arc<TrackedCollection>| one.lock_place().db == db;
+        self.lock().by_slot.get(&slot).into_iter().flatten().filter(is_there).cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists> {

@@ -16,7 +16,8 @@
 //! 3. The counters' `waited_keys` is the number of queues.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use base::{DbIndex, Slot};
@@ -34,6 +35,9 @@ const SWEEP_LEN_MIN: usize = 8;
 
 /// A new key is compared with this many of the last recorded keys. A key recorded twice costs one extra lookup.
 const NOTED_LATELY_COUNT: usize = 8;
+
+/// Number of waiters so far in the process.
+static WAITER_COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// A key that outlives its request.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,6 +65,12 @@ impl OwnedKey {
     }
 }
 
+impl Hash for OwnedKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
 impl From<Key<'_>> for OwnedKey {
     fn from(key: Key<'_>) -> Self {
         Self { hash: key.hash, db: key.db, bytes: key.bytes.into() }
@@ -69,6 +79,8 @@ impl From<Key<'_>> for OwnedKey {
 
 /// A blocked client.
 pub struct Waiter {
+    /// Its number in the order of creation.
+    number: u64,
     /// Decides which event ends the wait.
     pub wait: Wait,
     /// The client.
@@ -107,6 +119,7 @@ impl Waiter {
         request: Box<dyn Any + Send + Sync>,
     ) -> Arc<Self> {
         Arc::new(Self {
+            number: WAITER_COUNT.fetch_add(1, Ordering::Relaxed),
             wait: Wait::new(),
             client,
             request,
@@ -165,8 +178,8 @@ struct Queue {
     /// The hash of the key; the key itself is in the waiter.
     hash: u64,
     key: Arc<OwnedKey>,
-    /// In order of arrival.
-    waiters: VecDeque<Arc<Waiter>>,
+    /// By their numbers. A waiter is created under the latches of its keys, so this is the order of arrival.
+    waiters: BTreeMap<u64, Arc<Waiter>>,
     /// Number of waiters that are also served on a deletion.
     or_none_count: usize,
     /// Length at which waiters whose wait has ended are removed.
@@ -176,17 +189,17 @@ struct Queue {
 impl Queue {
     fn push(&mut self, waiter: Arc<Waiter>, counters: &Counters) {
         if self.waiters.len() >= self.sweep_at.max(SWEEP_LEN_MIN) {
-            self.waiters.retain(|waiter| !waiter.wait.is_over());
+            self.waiters.retain(|_, waiter| !waiter.wait.is_over());
             self.sweep_at = 2 * self.waiters.len();
-            self.count_or_none(self.waiters.iter().filter(|waiter| waiter.needs.or_none).count(), counters);
+            self.count_or_none(self.waiters.values().filter(|waiter| waiter.needs.or_none).count(), counters);
         }
         let or_none = usize::from(waiter.needs.or_none);
-        self.waiters.push_back(waiter);
+        self.waiters.insert(waiter.number, waiter);
         self.count_or_none(self.or_none_count + or_none, counters);
     }
 
-    fn remove(&mut self, place: usize, counters: &Counters) {
-        if let Some(waiter) = self.waiters.remove(place) {
+    fn remove(&mut self, number: u64, counters: &Counters) {
+        if let Some(waiter) = self.waiters.remove(&number) {
             self.count_or_none(self.or_none_count - usize::from(waiter.needs.or_none), counters);
         }
     }
@@ -218,15 +231,14 @@ impl Waits {
         let place = self.place(key).unwrap_or_else(|place| {
             counters.waited_keys.add(1);
             let key = Arc::new(OwnedKey::from(key));
-            let waiters = VecDeque::with_capacity(1);
+            let waiters = BTreeMap::new();
             self.queues.insert(place, Queue { hash: key.hash, key, waiters, or_none_count: 0, sweep_at: 0 });
             place
         });
         &mut self.queues[place]
     }
 
-    /// Adds a waiter to the queue of a key. Returns the key, unless it is a repeated one: no other waiter can
-    /// be added between a waiter's keys, so the waiter is then already the last in the queue.
+    /// Adds a waiter to the queue of a key. Returns the key, unless it is a repeated one.
     pub(crate) fn add_waiter(
         &mut self,
         key: Key<'_>,
@@ -234,36 +246,34 @@ impl Waits {
         counters: &Counters,
     ) -> Option<Arc<OwnedKey>> {
         let queue = self.queue_or_new(key, counters);
-        if queue.waiters.back().is_some_and(|last| Arc::ptr_eq(last, waiter)) {
+        if queue.waiters.contains_key(&waiter.number) {
             return None;
         }
         queue.push(Arc::clone(waiter), counters);
         Some(Arc::clone(&queue.key))
     }
 
-    /// The next waiter of a key, from a place in its queue on, that can be served with a value of the type
-    /// `present`; `place` is then its place.
+    /// The next waiter of a key, from a number on, that can be served with a value of the type `present`. `from` is then the
+    /// number behind it.
     pub(crate) fn next(
         &mut self,
         key: Key<'_>,
         present: Option<Kind>,
-        place: &mut usize,
+        from: &mut u64,
         counters: &Counters,
     ) -> Option<Arc<Waiter>> {
         let mut found = None;
         self.change_queue(key, counters, |queue| {
-            while let Some(waiter) = queue.waiters.get(*place) {
+            while let Some((&number, waiter)) = queue.waiters.range(*from..).next() {
+                *from = number + 1;
                 if waiter.wait.is_over() {
-                    queue.remove(*place, counters);
+                    queue.remove(number, counters);
                 } else if waiter.needs.is_met_by(present) {
                     found = Some(Arc::clone(waiter));
                     break;
-                } else {
-                    if present.is_some() {
-                        // Pairs with `had_other_type`, which is read under the latch of another key.
-                        waiter.had_other_type.store(true, Ordering::Release);
-                    }
-                    *place += 1;
+                } else if present.is_some() {
+                    // Pairs with `had_other_type`, which is read under the latch of another key.
+                    waiter.had_other_type.store(true, Ordering::Release);
                 }
             }
         });
@@ -305,11 +315,7 @@ impl SlotData {
     /// Removes a waiter from a key's queue.
     pub(crate) fn remove_waiter(&mut self, key: Key<'_>, waiter: &Arc<Waiter>, counters: &Counters) {
         let Some(waits) = self.waits_mut() else { return };
-        waits.change_queue(key, counters, |queue| {
-            if let Some(place) = queue.waiters.iter().position(|other| Arc::ptr_eq(other, waiter)) {
-                queue.remove(place, counters);
-            }
-        });
+        waits.change_queue(key, counters, |queue| queue.remove(waiter.number, counters));
         self.drop_empty_lists();
     }
 }

@@ -5,19 +5,21 @@
 //! dirty flags. Without watches, that costs one read of a pointer beside the table.
 //!
 //! A session that ends need not latch anything: its entries are dead, and a list drops dead entries when it
-//! has doubled in length since the last sweep.
+//! has doubled in length since the last sweep. The watches of a session are found by its number, in logarithmic time: many
+//! sessions may watch one key.
 //!
 //! Invariants:
 //! 1. As long as a [`Watching`] exists and its dirty flag is not set, each of its keys is in the list of
 //!    the key's slot.
 //! 2. At most half of a list longer than [`SWEEP_LEN_MIN`] was dead when it was last swept.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use base::{DbIndex, Slot};
 use collections::Table;
 use sync::DirtyFlag;
+use sync::atomic::{AtomicU64, Ordering};
 
 use crate::store::key::{Key, slot_of_hash};
 use crate::store::places::Places;
@@ -27,15 +29,26 @@ use crate::store::waiting::OwnedKey;
 /// Lists shorter than this are not swept.
 const SWEEP_LEN_MIN: usize = 8;
 
+/// Number of [`Watching`]s so far in the process.
+static WATCHING_COUNT: AtomicU64 = AtomicU64::new(0);
+
 /// The keys that one session watches.
-#[derive(Default)]
 pub struct Watching {
+    /// Distinguishes it from all others.
+    number: u64,
     /// The dirty flag: set when any of the keys has changed.
     mark: Arc<DirtyFlag>,
     /// Distinct keys.
     keys: Vec<WatchedKey>,
     /// Bytes of the keys' names.
     names_size: usize,
+}
+
+impl Default for Watching {
+    fn default() -> Self {
+        let number = WATCHING_COUNT.fetch_add(1, Ordering::Relaxed);
+        Self { number, mark: Arc::default(), keys: Vec::new(), names_size: 0 }
+    }
 }
 
 /// A key that a session watches.
@@ -54,8 +67,11 @@ impl WatchedKey {
 /// The watches of a slot's keys.
 #[derive(Default)]
 pub(crate) struct Watches {
-    list: Vec<Watch>,
-    /// Length at which dead watches are dropped.
+    /// By the number of the session's [`Watching`].
+    by_session: BTreeMap<u64, Vec<Watch>>,
+    /// Number of watches.
+    len: usize,
+    /// Number of watches at which dead ones are dropped.
     sweep_at: usize,
 }
 
@@ -106,24 +122,27 @@ impl Watching {
 
 impl Watches {
     pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.len == 0
     }
 
-    fn push(&mut self, watch: Watch) {
-        if self.list.capacity() == 0 {
-            // Usually there is one.
-            self.list.reserve_exact(1);
+    /// The watches of a session.
+    fn of(&self, watching: &Watching) -> &[Watch] {
+        self.by_session.get(&watching.number).map_or(&[], |watches| watches)
+    }
+
+    fn push(&mut self, session: u64, watch: Watch) {
+        if self.len >= self.sweep_at.max(SWEEP_LEN_MIN) {
+            self.retain(|watch| watch.mark.strong_count() > 0);
+            self.sweep_at = 2 * self.len;
         }
-        if self.list.len() >= self.sweep_at.max(SWEEP_LEN_MIN) {
-            self.list.retain(|watch| watch.mark.strong_count() > 0);
-            self.sweep_at = 2 * self.list.len();
-        }
-        self.list.push(watch);
+        // Usually there is one.
+        self.by_session.entry(session).or_insert_with(|| Vec::with_capacity(1)).push(watch);
+        self.len += 1;
     }
 
     /// Sets the dirty flag of each watch for which `is_changed` returns true, and removes the watch.
     fn flag_changed(&mut self, mut is_changed: impl FnMut(&mut Watch) -> bool) {
-        self.list.retain_mut(|watch| {
+        self.retain(|watch| {
             if !is_changed(watch) {
                 return true;
             }
@@ -132,24 +151,23 @@ impl Watches {
             }
             false
         });
-        if self.list.is_empty() {
-            *self = Self::default();
-        }
     }
 
-    fn remove(&mut self, mark: &Arc<DirtyFlag>) {
-        self.list.retain(|watch| !watch.is_by(mark));
-        if self.list.is_empty() {
-            *self = Self::default();
-        }
+    fn retain(&mut self, mut stays: impl FnMut(&mut Watch) -> bool) {
+        self.len = 0;
+        self.by_session.retain(|_, watches| {
+            watches.retain_mut(&mut stays);
+            self.len += watches.len();
+            !watches.is_empty()
+        });
+    }
+
+    fn remove(&mut self, watching: &Watching) {
+        self.len -= self.by_session.remove(&watching.number).map_or(0, |watches| watches.len());
     }
 }
 
 impl Watch {
-    fn is_by(&self, mark: &Arc<DirtyFlag>) -> bool {
-        self.mark.as_ptr() == Arc::as_ptr(mark)
-    }
-
     fn is_of(&self, key: Key<'_>) -> bool {
         self.hash == key.hash && self.db == key.db && *self.bytes == *key.bytes
     }
@@ -176,14 +194,14 @@ impl SlotData {
     pub(crate) fn add_watch(&mut self, key: Key<'_>, watching: &mut Watching, was_expired: bool) {
         // While the dirty flag is not set, each watched key is in its slot's list.
         let watches = self.watches_or_new();
-        if watches.list.iter().any(|watch| watch.is_by(&watching.mark) && watch.is_of(key)) {
+        if watches.of(watching).iter().any(|watch| watch.is_of(key)) {
             return;
         }
         watching.names_size += key.bytes.len();
         let bytes: Arc<[u8]> = key.bytes.into();
         watching.keys.push(WatchedKey { hash: key.hash, db: key.db, bytes: Arc::clone(&bytes) });
         let mark = Arc::downgrade(&watching.mark);
-        watches.push(Watch { db: key.db, hash: key.hash, bytes, mark, was_expired });
+        watches.push(watching.number, Watch { db: key.db, hash: key.hash, bytes, mark, was_expired });
     }
 
     /// Whether a watched key of this slot has expired since its watch began.
@@ -196,9 +214,8 @@ impl SlotData {
     ) -> bool {
         let table = self.table(places.of(usize::from(key.db.0))).filter(|table| table.volatile_len() > 0);
         let Some((watches, table)) = self.watches().zip(table) else { return false };
-        watches.list.iter().any(|watch| {
-            watch.is_by(&watching.mark)
-                && watch.db == key.db
+        watches.of(watching).iter().any(|watch| {
+            watch.db == key.db
                 && watch.hash == key.hash
                 && watch.bytes == key.bytes
                 && !watch.was_expired
@@ -209,7 +226,7 @@ impl SlotData {
     /// Removes a session's watches of this slot's keys.
     pub(crate) fn remove_watches(&mut self, watching: &Watching) {
         if self.watches().is_some_and(|watches| !watches.is_empty()) {
-            self.watches_or_new().remove(&watching.mark);
+            self.watches_or_new().remove(watching);
             self.note_removal();
         }
     }

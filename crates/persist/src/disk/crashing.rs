@@ -28,6 +28,8 @@ pub enum Failing {
     Appends(u64),
     /// Every synchronisation of a file from this number on.
     Syncs(u64),
+    /// Every synchronisation of a directory from this number on.
+    Directories(u64),
 }
 
 /// See the module documentation. Clones share their contents.
@@ -62,6 +64,7 @@ struct State {
 enum Kind {
     Append,
     Sync,
+    Directory,
     Other,
 }
 
@@ -168,6 +171,7 @@ impl State {
             Failing::From(first) => number >= first,
             Failing::Appends(first) => kind == Kind::Append && number >= first,
             Failing::Syncs(first) => kind == Kind::Sync && number >= first,
+            Failing::Directories(first) => kind == Kind::Directory && number >= first,
         }
     }
 
@@ -283,7 +287,7 @@ impl Disk for CrashingDisk {
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         let mut state = self.lock();
-        if state.next_fails(Kind::Other) {
+        if state.next_fails(Kind::Directory) {
             return Err(failure());
         }
         let (synced, pending) =

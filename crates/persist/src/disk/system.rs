@@ -1,6 +1,6 @@
-//! The real file system. The only file of this crate with I/O.
+//! The real file system. With `lock.rs` beside it the only file of this crate with I/O.
 
-use super::{Disk, DiskFile};
+use super::{DirectoryLock, Disk, DiskFile};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -19,6 +19,14 @@ impl Disk for SystemDisk {
         // A file that is only checked may be read-only; its first truncation then fails.
         let writable = OpenOptions::new().read(true).append(true).open(path);
         Ok(SystemFile(writable.or_else(|_| File::open(path))?))
+    }
+
+    fn open_to_append(&self, path: &Path) -> io::Result<SystemFile> {
+        Ok(SystemFile(OpenOptions::new().read(true).append(true).open(path)?))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Option<DirectoryLock>> {
+        DirectoryLock::acquire(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<SystemFile> {
@@ -110,6 +118,20 @@ mod tests {
         assert_eq!(again.size().unwrap(), 6);
         assert_eq!(SystemDisk.create(&second).unwrap().size().unwrap(), 0);
         SystemDisk.remove(&second).unwrap();
+        assert_eq!(SystemDisk.open_to_append(&first).unwrap_err().kind(), io::ErrorKind::NotFound);
+        // A process shares its lock, also after the file's name is gone.
+        let lock = SystemDisk.lock(&first).unwrap().unwrap();
+        assert!(SystemDisk.lock(&first).unwrap().is_some());
+        assert_eq!(fs::read_to_string(&first).unwrap(), format!("{}\n", std::process::id()));
+        let other = File::open(&first).unwrap();
+        assert!(other.try_lock().is_err(), "it is locked");
+        drop(lock);
+        other.try_lock().unwrap();
+        let holder = SystemDisk.lock(&first).unwrap_err();
+        assert_eq!(holder.kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(holder.to_string(), format!("in use by process {}", std::process::id()));
+        SystemDisk.remove(&first).unwrap();
+        assert_eq!(SystemDisk.lock(&first.join("x")).unwrap_err().kind(), io::ErrorKind::NotFound);
         fs::remove_dir(&directory).unwrap();
     }
 }

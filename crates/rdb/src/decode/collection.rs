@@ -1,11 +1,13 @@
 //! Lists, sets, sorted sets and hashes.
 
-use collections::{Collection, DecimalBuffer, End, ExpiryChange, FieldWas, Hash, Item, List, Set, SortedSet};
+use collections::{
+    Collection, DecimalBuffer, ExpiryChange, FieldWas, Hash, Item, List, ListBuilder, Set, SortedSet,
+};
 
 use super::DecodeContext;
 use crate::error::{Error, Fault};
 use crate::input::Input;
-use crate::listpack::Listpack;
+use crate::listpack::{self, Listpack};
 use crate::value_type::ValueType;
 use crate::{intset, ziplist, zipmap};
 
@@ -19,11 +21,10 @@ pub(super) fn list(
     input: &mut Input<'_>,
     context: DecodeContext<'_>,
 ) -> Result<List, Error> {
-    let mut list = List::new();
+    let mut list = ListBuilder::new();
     // As in Redis: a list of several nodes, or one in a ziplist, is not reported as a listpack.
     let mut is_quicklist = value_type == ValueType::ListZiplist;
-    let mut buffer = DecimalBuffer::new();
-    let mut push = |item: Item<'_>| list.push(End::Right, item.text(&mut buffer));
+    let mut push = |item: Item<'_>| list.push(item);
     match value_type {
         ValueType::List => {
             for _ in 0..input.len()? {
@@ -61,16 +62,13 @@ pub(super) fn list(
                         }
                         push(text.item());
                     }
-                    NODE_PACKED => read_blob(input, |blob| {
-                        let items = Listpack::open(blob)?;
-                        items.for_each(&mut push);
-                        Ok(())
-                    })?,
+                    NODE_PACKED => read_blob(input, |blob| listpack::visit(blob, &mut push))?,
                     _ => return Err(before.error(Fault::ListNode)),
                 }
             }
         }
     }
+    let mut list = list.finish();
     if is_quicklist {
         list.report_as_quicklist();
     } else {

@@ -123,6 +123,16 @@ impl Encoder {
     }
 }
 
+/// Whether a stream has what only versions from 11 on hold.
+pub(super) fn has_newer_parts(stream: &Stream) -> bool {
+    stream.entries_added != stream.len()
+        || stream.max_deleted_id != StreamId::MIN
+        || stream.groups().any(|(_, group)| {
+            group.entries_read.is_some()
+                || group.consumers().any(|(_, consumer)| consumer.active_at.is_some())
+        })
+}
+
 /// The number of entries of each node.
 fn nodes(stream: &Stream) -> Vec<usize> {
     let mut nodes: Vec<usize> = Vec::new();

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
-use super::{Epoll, Ready};
+use super::{Ending, Epoll, Ready};
 use crate::receive_buffer::Pool;
 use crate::{ConnectionId, Event, RecvBuffer, sys};
 
@@ -12,6 +12,23 @@ impl Epoll {
     pub(crate) fn pause_receive(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.lookup_mut(id) {
             connection.is_paused = true;
+            self.report_hang_up(id);
+        }
+    }
+
+    /// Reports the end of a paused connection, which is not read.
+    pub(super) fn report_hang_up(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if !connection.is_paused || !connection.is_hung_up || connection.is_at_eof {
+            return;
+        }
+        if let Some(error) = connection.socket.take_error() {
+            return self.fail(id, error);
+        }
+        if connection.ending != Ending::Close
+            && !std::mem::replace(&mut connection.has_reported_hang_up, true)
+        {
+            self.events.push_back(Event::HungUp { connection: id, token: connection.token });
         }
     }
 

@@ -26,6 +26,14 @@ impl Epoll {
         self.connections.lookup(id).map_or(0, |connection| connection.sends.held_size())
     }
 
+    pub(crate) fn message_bytes(&self, id: ConnectionId) -> usize {
+        self.connections.lookup(id).map_or(0, |connection| connection.sends.message_size())
+    }
+
+    pub(crate) fn unsent_bytes(&self, id: ConnectionId) -> usize {
+        self.connections.lookup(id).map_or(0, |connection| connection.sends.pending_size())
+    }
+
     pub(crate) fn shutdown_write(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         if connection.ending == Ending::None {

@@ -205,6 +205,19 @@ impl Network {
         self.lock().ends[end].read_readiness(now_ns)
     }
 
+    /// When the end is hung up or reset, and whether it is reset.
+    pub(crate) fn hang_up_readiness(&self, end: usize, now_ns: u64) -> (Readiness, bool) {
+        let state = self.lock();
+        let end = &state.ends[end];
+        let is_reset = end.reset_at.is_some_and(|at| at <= now_ns);
+        let readiness = match [end.fin_at, end.reset_at].into_iter().flatten().min() {
+            Some(at) if at <= now_ns => Readiness::Now,
+            Some(at) => Readiness::At(at),
+            None => Readiness::Unknown,
+        };
+        (readiness, is_reset)
+    }
+
     /// Writes as much as there is room for; `WouldBlock` if there is none.
     pub(crate) fn write(&self, end: usize, bytes: &[u8], now_ns: u64) -> io::Result<usize> {
         self.lock().write(end, bytes, now_ns)
@@ -322,6 +335,16 @@ impl Network {
             }
             _ => Err(io::ErrorKind::InvalidInput.into()),
         }
+    }
+
+    /// The reset that has arrived, unless it was reported before.
+    pub(super) fn take_error(&self, number: i32, now_ns: u64) -> Option<io::Error> {
+        let mut state = self.lock();
+        let Some(Watched::End(end)) = state.watched(number) else { return None };
+        let end = &mut state.ends[end];
+        let is_reset = end.reset_at.is_some_and(|at| at <= now_ns);
+        let is_new = is_reset && !std::mem::replace(&mut end.has_seen_reset, true);
+        is_new.then(|| io::Error::from_raw_os_error(libc::ECONNRESET))
     }
 
     pub(super) fn is_listening(&self, number: i32) -> bool {

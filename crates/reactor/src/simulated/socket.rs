@@ -32,6 +32,10 @@ impl Descriptor {
         self.network.shut_down(self.number, how, now_ns())
     }
 
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        self.network.take_error(self.number, now_ns())
+    }
+
     pub(crate) fn peer_name(&self) -> io::Result<PeerAddress> {
         let addresses = self.network.addresses(self.number);
         let peer = addresses.and_then(|(_, peer)| peer).ok_or(io::ErrorKind::NotConnected)?;
@@ -41,6 +45,14 @@ impl Descriptor {
     pub(crate) fn local_name(&self) -> io::Result<PeerAddress> {
         let (own, _) = self.network.addresses(self.number).ok_or(io::ErrorKind::NotConnected)?;
         Ok(PeerAddress::Tcp(own))
+    }
+
+    pub(crate) fn accept(&self) -> io::Result<Self> {
+        let Some(Watched::Listener(listener)) = self.network.watched(self.number) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let number = self.network.accept(listener, now_ns())?;
+        Ok(Self { network: Arc::clone(&self.network), number })
     }
 
     pub(crate) fn is_listening(&self) -> bool {

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::request::{Operation, Request};
-use super::{Ending, Leaving, Receiving, Sending, Uring};
+use super::{Ending, Leaving, Receiving, Sending, Uring, Watching};
 use crate::{CloseMode, CloseReason, ConnectionId, Event};
 use os::clock::Ticks;
 
@@ -50,7 +50,9 @@ impl Uring {
     /// Removes a leaving connection if it has no request in flight.
     pub(super) fn leave_if_quiet(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.lookup(id) else { return };
-        let is_quiet = connection.receiving == Receiving::Idle && connection.sending == Sending::Idle;
+        let is_quiet = connection.receiving == Receiving::Idle
+            && connection.sending == Sending::Idle
+            && connection.watching == Watching::Idle;
         if !is_quiet || !connection.is_leaving() {
             return;
         }

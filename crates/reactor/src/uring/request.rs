@@ -37,6 +37,10 @@ pub(super) enum Operation {
     AwaitRoom {
         fd: RawFd,
     },
+    /// Completes once when the peer has closed or half-closed the connection, or it has failed.
+    AwaitHangUp {
+        fd: RawFd,
+    },
     /// Completes each time the eventfd is signalled.
     AwaitSignals {
         fd: RawFd,
@@ -79,6 +83,9 @@ impl Request {
             }
             Operation::AwaitRoom { fd: socket } => {
                 opcode::PollAdd::new(fd(socket), libc::POLLOUT as u32).build()
+            }
+            Operation::AwaitHangUp { fd: socket } => {
+                opcode::PollAdd::new(fd(socket), libc::POLLRDHUP as u32).build()
             }
             Operation::AwaitSignals { fd: event } => {
                 opcode::PollAdd::new(fd(event), libc::POLLIN as u32).multi(true).build()

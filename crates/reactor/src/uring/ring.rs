@@ -114,8 +114,9 @@ impl Ring {
             if let Err(error) = &taken {
                 match error.raw_os_error() {
                     Some(libc::EINTR | libc::ETIME) => {}
-                    // Completions overflowed, or memory is short: existing completions must be consumed first.
-                    Some(libc::EBUSY | libc::EAGAIN) => return Ok(()),
+                    // Completions overflowed, or memory is short: existing completions must be consumed first. The
+                    // next call submits the requests that are left.
+                    Some(libc::EBUSY | libc::EAGAIN | libc::ENOMEM | libc::ENOBUFS) => return Ok(()),
                     _ => return taken.map(drop),
                 }
             }
@@ -176,7 +177,9 @@ impl Ring {
     fn flush_overflow(&mut self) -> io::Result<()> {
         let flushed = dispatch!(&mut self.queues, queues => queues.call(0, 0, None));
         match flushed.as_ref().map_err(io::Error::raw_os_error) {
-            Ok(_) | Err(Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)) => Ok(()),
+            Ok(_) | Err(Some(libc::EINTR | libc::EBUSY | libc::EAGAIN | libc::ENOMEM | libc::ENOBUFS)) => {
+                Ok(())
+            }
             Err(_) => flushed.map(drop),
         }
     }

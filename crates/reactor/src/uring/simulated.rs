@@ -42,6 +42,7 @@ struct Armed {
 enum Kind {
     Receive(usize),
     Room(usize),
+    HangUp(usize),
     /// For an event: its id, and the number of signals reported so far.
     Signals(usize, u64),
     Accept(usize),
@@ -157,7 +158,9 @@ impl SimulatedQueues {
                 return if to_submit > 0 { Ok(to_submit) } else { Err(error_of(libc::ETIME)) };
             }
             if self.network.chance(self.interruption_percent) {
-                return if to_submit > 0 { Ok(to_submit) } else { Err(error_of(libc::EINTR)) };
+                // By a signal, or because the kernel has no memory for the wait.
+                let error = if (now_ns / 1000).is_multiple_of(2) { libc::EINTR } else { libc::ENOMEM };
+                return if to_submit > 0 { Ok(to_submit) } else { Err(error_of(error)) };
             }
             let next_us = next_ns.map(|ns| ns.div_ceil(1000));
             let until_us = [next_us, end_us].into_iter().flatten().min();
@@ -182,6 +185,7 @@ impl SimulatedQueues {
             }
             Operation::Receive { fd } => return self.arm(request, fd),
             Operation::AwaitRoom { fd } => return self.arm(request, fd),
+            Operation::AwaitHangUp { fd } => return self.arm(request, fd),
             Operation::AwaitSignals { fd } => return self.arm(request, fd),
             Operation::Accept { fd } => return self.arm(request, fd),
             Operation::Cancel { user_data } => {
@@ -223,6 +227,7 @@ impl SimulatedQueues {
         let kind = match (self.network.watched(fd), request.operation) {
             (Some(Watched::End(end)), Operation::Receive { .. }) => Kind::Receive(end),
             (Some(Watched::End(end)), Operation::AwaitRoom { .. }) => Kind::Room(end),
+            (Some(Watched::End(end)), Operation::AwaitHangUp { .. }) => Kind::HangUp(end),
             (Some(Watched::Event(event)), Operation::AwaitSignals { .. }) => Kind::Signals(event, 0),
             (Some(Watched::Listener(listener)), Operation::Accept { .. }) => Kind::Accept(listener),
             _ => return self.post(Completion::new(request.user_data, -libc::EBADF, false, None)),
@@ -242,6 +247,7 @@ impl SimulatedQueues {
             let (stays, at) = match kind {
                 Kind::Receive(end) => self.receive(user_data, end, now_ns),
                 Kind::Room(end) => (self.find_room(user_data, end, now_ns), None),
+                Kind::HangUp(end) => self.find_hang_up(user_data, end, now_ns),
                 Kind::Signals(event, seen) => (self.see_signals(index, event, seen), None),
                 Kind::Accept(listener) => self.accept(user_data, listener, now_ns),
             };
@@ -295,6 +301,19 @@ impl SimulatedQueues {
             self.post(Completion::new(user_data, i32::from(libc::POLLOUT), false, None));
         }
         !has_room
+    }
+
+    /// Returns whether a poll for a hang-up stays armed, and when there is one.
+    fn find_hang_up(&mut self, user_data: u64, end: usize, now_ns: u64) -> (bool, Option<u64>) {
+        let (readiness, is_reset) = self.network.hang_up_readiness(end, now_ns);
+        match readiness {
+            Readiness::Now => {}
+            Readiness::At(at) => return (true, Some(at)),
+            Readiness::Unknown => return (true, None),
+        }
+        let result = libc::POLLRDHUP | if is_reset { libc::POLLERR | libc::POLLHUP } else { 0 };
+        self.post(Completion::new(user_data, i32::from(result), false, None));
+        (false, None)
     }
 
     fn see_signals(&mut self, index: usize, event: usize, seen: u64) -> bool {

@@ -96,7 +96,7 @@ fn mover(
                         reactor.send(connection, unread);
                     }
                 }
-                Event::Sent { .. } | Event::Closed { .. } => {}
+                Event::Sent { .. } | Event::Closed { .. } | Event::HungUp { .. } => {}
                 Event::AcceptError { error, .. } => panic!("{error}"),
             }
         }

@@ -2,15 +2,22 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::Settings;
+use super::{NESTING_MAX, Settings};
 use crate::failure::library_error;
+use crate::meter::Meter;
 
 /// Returns the value of a JSON text.
-pub(super) fn decode(lua: &Lua, text: &[u8], settings: Settings, marker: &Table) -> mlua::Result<Value> {
+pub(super) fn decode(
+    lua: &Lua,
+    text: &[u8],
+    settings: Settings,
+    marker: &Table,
+    meter: &Meter,
+) -> mlua::Result<Value> {
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
         return Err(library_error(lua, "JSON parser does not support UTF-16 or UTF-32"));
     }
-    let mut decoder = Decoder { lua, text, at: 0, settings, marker, depth: 0 };
+    let mut decoder = Decoder { lua, text, at: 0, settings, marker, meter, depth: 0 };
     let first = decoder.token();
     let value = decoder.value(first)?;
     match decoder.token() {
@@ -25,6 +32,7 @@ struct Decoder<'a> {
     at: usize,
     settings: Settings,
     marker: &'a Table,
+    meter: &'a Meter,
     depth: i64,
 }
 
@@ -76,6 +84,8 @@ impl Decoder<'_> {
     }
 
     fn value(&mut self, token: Token) -> mlua::Result<Value> {
+        let size = if let Kind::Text(text) = &token.kind { text.len() } else { 0 };
+        self.meter.element(self.lua, size, 0)?;
         Ok(match token.kind {
             Kind::Text(text) => Value::String(self.lua.create_string(text)?),
             Kind::Number(number) => Value::Number(number),
@@ -89,7 +99,7 @@ impl Decoder<'_> {
 
     fn enter(&mut self) -> mlua::Result<()> {
         self.depth += 1;
-        if self.depth > self.settings.decode_depth_max {
+        if self.depth > self.settings.decode_depth_max.min(NESTING_MAX) || !self.meter.has_stack() {
             let (depth, at) = (self.depth, self.at);
             let text = format!("Found too many nested data structures ({depth}) at character {at}");
             return Err(library_error(self.lua, text));

@@ -2,13 +2,20 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::{Invalid, Settings};
+use super::{Invalid, NESTING_MAX, Settings};
 use crate::failure::library_error;
+use crate::meter::Meter;
 use crate::number::write_general;
 
 /// Returns the JSON of a value.
-pub(super) fn encode(lua: &Lua, value: &Value, settings: Settings, marker: &Table) -> mlua::Result<Vec<u8>> {
-    let mut encoder = Encoder { lua, settings, marker, out: Vec::new() };
+pub(super) fn encode(
+    lua: &Lua,
+    value: &Value,
+    settings: Settings,
+    marker: &Table,
+    meter: &Meter,
+) -> mlua::Result<Vec<u8>> {
+    let mut encoder = Encoder { lua, settings, marker, meter, out: Vec::new() };
     encoder.value(value, 0)?;
     Ok(encoder.out)
 }
@@ -17,6 +24,7 @@ struct Encoder<'a> {
     lua: &'a Lua,
     settings: Settings,
     marker: &'a Table,
+    meter: &'a Meter,
     out: Vec<u8>,
 }
 
@@ -38,14 +46,22 @@ impl Encoder<'_> {
             Value::Boolean(value) => self.out.extend_from_slice(if *value { b"true" } else { b"false" }),
             Value::Integer(number) => self.number(*number as f64)?,
             Value::Number(number) => self.number(*number)?,
-            Value::String(text) => string(&mut self.out, &text.as_bytes()),
+            Value::String(text) => self.string(text)?,
             Value::Table(table) => self.table(table, depth + 1)?,
             other => return Err(self.refused(other.type_name(), "type not supported")),
         }
         Ok(())
     }
 
+    fn string(&mut self, text: &mlua::String) -> mlua::Result<()> {
+        let text = text.as_bytes();
+        self.meter.element(self.lua, text.len(), self.out.len())?;
+        string(&mut self.out, &text);
+        Ok(())
+    }
+
     fn number(&mut self, number: f64) -> mlua::Result<()> {
+        self.meter.element(self.lua, 0, self.out.len())?;
         if number.is_finite() {
             write_general(&mut self.out, number, self.settings.precision as usize);
             return Ok(());
@@ -62,9 +78,10 @@ impl Encoder<'_> {
     }
 
     fn table(&mut self, table: &Table, depth: i64) -> mlua::Result<()> {
-        if depth > self.settings.encode_depth_max {
+        if depth > self.settings.encode_depth_max.min(NESTING_MAX) || !self.meter.has_stack() {
             return Err(library_error(self.lua, format!("Cannot serialise, excessive nesting ({depth})")));
         }
+        self.meter.element(self.lua, 0, self.out.len())?;
         match self.form(table)? {
             Form::Array(len) => {
                 self.out.push(b'[');
@@ -72,6 +89,8 @@ impl Encoder<'_> {
                     if index > 1 {
                         self.out.push(b',');
                     }
+                    // A sparse array has more elements than the table.
+                    self.meter.element(self.lua, 0, self.out.len())?;
                     self.value(&table.raw_get(index)?, depth)?;
                 }
                 self.out.push(b']');
@@ -90,7 +109,7 @@ impl Encoder<'_> {
                 self.out.push(b',');
             }
             match &key {
-                Value::String(text) => string(&mut self.out, &text.as_bytes()),
+                Value::String(text) => self.string(text)?,
                 Value::Integer(_) | Value::Number(_) => {
                     self.out.push(b'"');
                     self.value(&key, depth)?;
@@ -99,6 +118,7 @@ impl Encoder<'_> {
                 _ => return Err(self.refused(key.type_name(), "table key must be a number or string")),
             }
             self.out.push(b':');
+            drop(key);
             self.value(&value, depth)?;
         }
         self.out.push(b'}');
@@ -108,13 +128,24 @@ impl Encoder<'_> {
     fn form(&self, table: &Table) -> mlua::Result<Form> {
         let (mut greatest, mut count) = (0_i64, 0_i64);
         for pair in table.pairs::<Value, Value>() {
+            self.meter.work(self.lua, 10)?;
             match pair?.0 {
                 Value::Integer(index) if index >= 1 => {
-                    greatest = greatest.max(index);
+                    if index > greatest {
+                        // An index that no `int` of C holds becomes its minimum there, and the table an object.
+                        greatest = i32::try_from(index).unwrap_or(i32::MIN).into();
+                    }
+                    count += 1;
+                }
+                Value::Number(index) if index >= 1.0 && index.fract() == 0.0 => {
+                    greatest = i32::MIN.into();
                     count += 1;
                 }
                 _ => return Ok(Form::Object),
             }
+        }
+        if greatest < 0 {
+            return Ok(Form::Object);
         }
         if greatest == 0 {
             let is_marked = table.metatable().is_some_and(|metatable| metatable == *self.marker);

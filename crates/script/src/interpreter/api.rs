@@ -6,10 +6,13 @@ use commands::error::up_to_nul;
 use mlua::{Lua, MultiValue, Table, Value};
 use wire::request::ArgsBuf;
 
+use crate::checked::{self, Check};
 use crate::conversion;
 use crate::failure::{self, End, Failure, api_error, bad_argument, library_error};
 use crate::interpreter::{LogLevel, Running, Server, Settings, Version, calls};
 use crate::memory::host_function;
+use crate::meter::Meter;
+use crate::natives;
 use crate::source::sha1_hex;
 use crate::stack;
 
@@ -34,9 +37,14 @@ pub(crate) fn host_functions<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> 
     host.set(
         "random",
         host_function(lua, move |lua, args: MultiValue| {
-            let mut random = state.random.get();
+            // A seed is that of the script which has set it.
+            let seeded = state.seeded.get();
+            let mut random = seeded.unwrap_or_else(|| state.random.get());
             let value = random.next();
-            state.random.set(random);
+            match seeded {
+                Some(_) => state.seeded.set(Some(random)),
+                None => state.random.set(random),
+            }
             random_between(lua, value, &args)
         })?,
     )?;
@@ -47,27 +55,80 @@ pub(crate) fn host_functions<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> 
             let seed = number_at(lua, &args, 0, "randomseed")?;
             let mut random = state.random.get();
             random.seed(conversion::to_integer(seed) as i32);
-            state.random.set(random);
+            state.seeded.set(Some(random));
             Ok(())
         })?,
     )?;
+    let meter = Rc::clone(&running.meter);
+    host.set("rep", host_function(lua, move |lua, args: MultiValue| repeat(lua, &args, &meter))?)?;
+    let meter = Rc::clone(&running.meter);
+    host.set("charge", host_function(lua, move |lua, work: usize| Ok(meter.work(lua, work)?))?)?;
+    // A function in C or of the sandbox belongs to all scripts.
     host.set(
-        "rep",
-        host_function(lua, |lua, repeat: mlua::Function| {
-            host_function(lua, move |lua, args: MultiValue| {
-                let size = match args.front() {
-                    Some(Value::String(text)) => text.as_bytes().len() as f64,
-                    _ => 0.0,
-                };
-                let count = args.get(1).and_then(|value| lua.coerce_number(value.clone()).ok().flatten());
-                if size * count.unwrap_or(0.0) > REPEATED_SIZE_MAX {
-                    return Err(library_error(lua, "resulting string too large"));
-                }
-                repeat.call::<Value>(args)
-            })
+        "is_shared",
+        host_function(lua, |_, function: mlua::Function| {
+            let info = function.info();
+            Ok(info.what == "C" || info.source.as_deref() == Some("=sandbox"))
         })?,
     )?;
+    let state = Rc::clone(running);
+    host.set(
+        "checked",
+        host_function(lua, move |lua, (original, options): (mlua::Function, Table)| {
+            let check = Check {
+                protected: options.get("protected")?,
+                reads: options.get("reads")?,
+                unpacks: options.get("unpacks")?,
+                cost: options.get::<Option<u32>>("cost")?.unwrap_or(0),
+                table_from: options.get("table_from")?,
+                compare: options.get("compare")?,
+                slow: options.get("slow")?,
+                calls: options.get("calls")?,
+            };
+            checked::checked(lua, &state, &state.names, original, check)
+        })?,
+    )?;
+    let state = Rc::clone(running);
+    host.set(
+        "pairs",
+        host_function(lua, move |lua, functions: (mlua::Function, Table, mlua::Function)| {
+            natives::pairs(lua, &state, &state.names, functions)
+        })?,
+    )?;
+    let patterns = lua.create_table()?;
+    natives::add_string_functions(lua, running, &running.names, &patterns)?;
+    host.set("patterns", patterns)?;
     Ok(host)
+}
+
+/// `string.rep`
+fn repeat(lua: &Lua, args: &MultiValue, meter: &Meter) -> mlua::Result<mlua::String> {
+    let value = args.front().cloned().unwrap_or(Value::Nil);
+    let found = type_of(args, 0);
+    let Some(text) = lua.coerce_string(value)? else {
+        return Err(bad_argument(lua, 1, "rep", &format!("string expected, got {found}")));
+    };
+    // As C converts a number to an `int`.
+    let count = conversion::to_integer(number_at(lua, args, 1, "rep")?) as i32;
+    let (text, count) = (text.as_bytes(), usize::try_from(count).unwrap_or(0));
+    let size = text.len().saturating_mul(count);
+    if size as f64 > REPEATED_SIZE_MAX {
+        return Err(library_error(lua, "resulting string too large"));
+    }
+    // The text is made outside of Lua, and copied.
+    meter.room(lua, 2 * size)?;
+    meter.copy(lua, size)?;
+    lua.create_string(text.repeat(count))
+}
+
+/// The type of an argument, as errors name it.
+fn type_of(args: &MultiValue, index: usize) -> &'static str {
+    match args.get(index) {
+        None => "no value",
+        Some(Value::Integer(_)) => "number",
+        Some(Value::LightUserData(_)) => "userdata",
+        Some(value) => value.type_name(),
+    }
 }
 
 /// The frames that are searched for the place of an error.
@@ -95,7 +156,7 @@ fn place_of_failure(lua: &Lua) -> (Option<String>, Option<i64>) {
 
 fn number_at(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> mlua::Result<f64> {
     let value = args.get(index).cloned().unwrap_or(Value::Nil);
-    let found = if args.len() > index { value.type_name() } else { "no value" };
+    let found = type_of(args, index);
     lua.coerce_number(value)?
         .ok_or_else(|| bad_argument(lua, index + 1, function, &format!("number expected, got {found}")))
 }
@@ -140,12 +201,23 @@ pub(crate) fn script_api<S: Server>(
     Ok(api)
 }
 
-/// What scripts and functions have in common.
-pub(crate) fn common_api<S: Server>(
+/// What the code of a library sees while it is loaded. It runs no commands.
+pub(crate) fn library_api<S: Server>(
     lua: &Lua,
     running: &Rc<Running<S>>,
     settings: &Settings,
 ) -> mlua::Result<Table> {
+    let api = common_api(lua, running, settings)?;
+    for name in
+        ["call", "pcall", "acl_check_cmd", "set_repl", "setresp", "sha1hex", "error_reply", "status_reply"]
+    {
+        api.raw_set(name, Value::Nil)?;
+    }
+    Ok(api)
+}
+
+/// What scripts and functions have in common.
+fn common_api<S: Server>(lua: &Lua, running: &Rc<Running<S>>, settings: &Settings) -> mlua::Result<Table> {
     let api = lua.create_table()?;
     api.set("call", calls::function::<S, true>(lua, running)?)?;
     api.set("pcall", calls::function::<S, false>(lua, running)?)?;
@@ -192,13 +264,16 @@ pub(crate) fn common_api<S: Server>(
             allowed.ok_or_else(|| api_error("Invalid command passed to server.acl_check_cmd()"))
         })?,
     )?;
+    let meter = Rc::clone(&running.meter);
     api.set(
         "sha1hex",
-        host_function(lua, |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             if args.len() != 1 {
                 return Err(api_error("wrong number of arguments"));
             }
             let text = lua.coerce_string(args[0].clone())?;
+            // A byte takes about as long as sixteen that are copied.
+            meter.work(lua, text.as_ref().map_or(0, |text| text.as_bytes().len()))?;
             let digest = text.map_or_else(|| sha1_hex(b""), |text| sha1_hex(&text.as_bytes()));
             lua.create_string(digest)
         })?,

@@ -9,8 +9,8 @@ use mlua::{Function, Lua};
 use wire::request::ArgsBuf;
 
 use crate::conversion;
-use crate::failure::{End, Failure};
 use crate::interpreter::{Running, Server};
+use crate::meter::Meter;
 use crate::stack::{self, Callee, Leave, Stack};
 
 /// Capacity of buffers that is kept between calls, in bytes.
@@ -25,7 +25,7 @@ pub(super) fn function<S: Server, const RAISES: bool>(
     lua: &Lua,
     running: &Rc<Running<S>>,
 ) -> mlua::Result<Function> {
-    stack::function::<_, RAISES>(lua, running, &running.names, Failure::End(End::Again).into())
+    stack::function::<_, RAISES>(lua, running, &running.names)
 }
 
 impl<S: Server> Callee for Running<S> {
@@ -37,16 +37,31 @@ impl<S: Server> Callee for Running<S> {
         // What follows has the room of the arguments, of which there may be thousands.
         stack.cut(0);
         reply.clear();
-        let mut server = self.server.borrow_mut();
-        let Some(server) = server.as_mut() else { return refuse(stack, NO_SERVER, true) };
-        if !server.call(request.args(), self.is_resp3.get(), &mut reply) {
-            return Leave::End;
-        }
-        let is_error = !conversion::to_lua(stack, &reply);
+        let is_due = {
+            let mut server = self.server.borrow_mut();
+            let Some(server) = server.as_mut() else { return refuse(stack, NO_SERVER, true) };
+            if !server.call(request.args(), self.is_resp3.get(), &mut reply) {
+                return Leave::Again;
+            }
+            server.is_due()
+        };
+        let converted = conversion::to_lua(stack, &reply, &self.meter);
+        let is_due = self.meter.add_bytes(reply.len()) || is_due;
         if reply.capacity() > KEPT_CAPACITY {
             *reply = Vec::new();
         }
-        if is_error && RAISES { Leave::Raise } else { Leave::Return }
+        let is_error = match converted {
+            Ok(succeeds) => !succeeds,
+            Err(stopped) => return stack.stop(stopped),
+        };
+        if is_due && let Err(stopped) = self.meter.interrupt(stack.lua()) {
+            return stack.stop(stopped);
+        }
+        if is_error && RAISES { Leave::Raise } else { Leave::Return(1) }
+    }
+
+    fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     fn panicked(&self, payload: Box<dyn Any + Send>) {
@@ -59,7 +74,7 @@ impl<S: Server> Callee for Running<S> {
 fn refuse(stack: &mut Stack<'_>, text: &str, raises: bool) -> Leave {
     stack.cut(0);
     conversion::push_error(stack, format!("ERR {text}").as_bytes(), false);
-    if raises { Leave::Raise } else { Leave::Return }
+    if raises { Leave::Raise } else { Leave::Return(1) }
 }
 
 /// Puts the values on the stack into a request.
@@ -87,10 +102,15 @@ pub(super) fn clear(request: &mut ArgsBuf) {
     request.clear();
 }
 
+/// Greater numbers are written as those with a fraction, as Valkey does: 2^62.
+const INTEGER_MAX: f64 = (1_u64 << 62) as f64;
+
 /// Numbers without a fraction have all their digits, others the shortest text that gives them back.
 pub(super) fn push_number(request: &mut ArgsBuf, number: f64) {
-    if number.fract() == 0.0 && number >= i64::MIN as f64 && number < -(i64::MIN as f64) {
+    if number.fract() == 0.0 && number.abs() <= INTEGER_MAX {
         request.push_i64(number as i64);
+    } else if number.is_nan() {
+        request.push(if number.is_sign_negative() { b"-nan" } else { b"nan" });
     } else {
         let mut text = Vec::new();
         wire::number::write_f64(&mut text, number);

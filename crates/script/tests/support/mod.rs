@@ -3,6 +3,9 @@
 use script::{LogLevel, Server, Verdict};
 use wire::request::Args;
 
+/// The memory that scripts of the tests may use, in bytes.
+pub const MEMORY_MAX: usize = 64 << 20;
+
 /// A server that allows every command, and runs it by this function. The function returns false if the script must run
 /// again.
 pub struct TestServer(pub fn(Args<'_>, &mut Vec<u8>) -> bool);
@@ -24,5 +27,9 @@ impl Server for TestServer {
 
     fn interrupt(&mut self) -> Verdict {
         Verdict::Continue
+    }
+
+    fn memory_max(&mut self, _: usize) -> usize {
+        MEMORY_MAX
     }
 }

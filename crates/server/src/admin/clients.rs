@@ -155,6 +155,7 @@ fn flags(record: &ClientRecord) -> String {
         ('d', set.contains(SessionFlags::DIRTY_CAS)),
         ('c', set.contains(SessionFlags::CLOSE_AFTER_REPLY)),
         ('U', record.is_unix),
+        ('r', set.contains(SessionFlags::SHOWN_READONLY)),
         ('e', set.contains(SessionFlags::NO_EVICT)),
         ('T', set.contains(SessionFlags::NO_TOUCH)),
         ('I', record.is_import_source.value() != 0),

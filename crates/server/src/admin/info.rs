@@ -39,6 +39,7 @@ const SECTIONS: &[(&str, bool, bool, Write1)] = &[
         text.line("cluster_enabled", 0);
     }),
     ("keyspace", true, true, figures::keyspace),
+    ("keysizes", true, true, figures::key_sizes),
     ("debug", false, false, figures::debug),
 ];
 
@@ -178,21 +179,22 @@ impl Figure for Percent {
     }
 }
 
-/// The memory of scripts and functions. Both run in the same interpreters, which are shown as those of scripts.
+/// The memory of scripts and functions. Both run in the same interpreters: to functions belongs what loading them took.
 fn write_scripts(text: &mut Text, shared: &Shared) {
-    let interpreters = shared.monitoring.statistics.sum(|thread| &thread.script_bytes);
+    let interpreters = shared.scripts.memory.used();
+    let of_functions = shared.scripts.function_memory.used().min(interpreters);
     let (script_count, script_bytes) = shared.scripts.cache.count_and_size();
     let libraries = shared.scripts.libraries.all();
     let function_bytes: usize = libraries.libraries.iter().map(|library| library.code.len()).sum();
     text.size("used_memory_lua", interpreters);
     text.size("used_memory_scripts", script_bytes + function_bytes as u64);
     text.lines(&[
-        ("used_memory_vm_eval", &interpreters),
+        ("used_memory_vm_eval", &(interpreters - of_functions)),
         ("used_memory_scripts_eval", &script_bytes),
         ("number_of_cached_scripts", &script_count),
         ("number_of_functions", &libraries.functions.len()),
         ("number_of_libraries", &libraries.libraries.len()),
-        ("used_memory_vm_functions", &0),
+        ("used_memory_vm_functions", &of_functions),
         ("used_memory_vm_total", &interpreters),
         ("used_memory_vm_total_human", &Human(interpreters)),
         ("used_memory_functions", &function_bytes),
@@ -236,7 +238,7 @@ fn memory(text: &mut Text, shared: &Shared) {
         ("rss_overhead_bytes", &0),
         ("mem_fragmentation_ratio", &Hundredths(memory.fragmentation())),
         ("mem_fragmentation_bytes", &(memory.resident as i64 - memory.used as i64)),
-        ("mem_not_counted_for_evict", &0),
+        ("mem_not_counted_for_evict", &shared.uncounted_memory()),
         ("mem_replication_backlog", &0),
         ("mem_total_replication_buffers", &0),
         ("mem_replicas_repl_buffer", &0),
@@ -249,7 +251,7 @@ fn memory(text: &mut Text, shared: &Shared) {
         ("mem_cluster_slot_migration_output_buffer", &0),
         ("mem_cluster_slot_migration_input_buffer", &0),
         ("mem_cluster_slot_migration_input_buffer_peak", &0),
-        ("mem_aof_buffer", &0),
+        ("mem_aof_buffer", &shared.log_bytes()),
         ("mem_allocator", &"mimalloc"),
         ("mem_overhead_db_hashtable_rehashing", &0),
         ("active_defrag_running", &defrag_percent),

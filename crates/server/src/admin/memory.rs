@@ -23,6 +23,8 @@ pub struct MemoryUse {
     pub resident: u64,
     /// Used by the connections.
     pub clients: u64,
+    /// Buffers that do not count for `maxmemory`.
+    pub buffers: u64,
     /// Used by the tables of keys, without the entries.
     pub tables: u64,
     /// Entries of all databases.
@@ -48,7 +50,7 @@ pub struct Gaps {
 impl MemoryUse {
     /// All memory except data.
     pub fn overhead(&self) -> u64 {
-        self.startup + self.clients + self.tables
+        self.startup + self.clients + self.tables + self.buffers
     }
 
     /// The memory of data.
@@ -88,6 +90,7 @@ impl Shared {
             resident: self.memory.resident.size().unwrap_or(0),
             // Announced arguments count for connections before they arrive, but are not used yet.
             clients: self.client_memory().min(used),
+            buffers: (self.uncounted_memory() as u64).min(used),
             tables: key_count * TABLE_BYTES_A_KEY as u64,
             key_count,
             wasted: self.keyspace.wasted_bytes(),
@@ -131,7 +134,7 @@ impl Shared {
             ("cluster.links", whole(0)),
             ("cluster.slot_import", whole(0)),
             ("cluster.slot_export", whole(0)),
-            ("aof.buffer", whole(0)),
+            ("aof.buffer", whole(self.log_bytes())),
             ("lua.caches", whole(0)),
             ("functions.caches", whole(0)),
             ("script.VMs", whole(0)),

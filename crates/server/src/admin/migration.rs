@@ -34,6 +34,7 @@ const TOO_MANY: CommandError = CommandError::new("ERR Too many MIGRATE commands 
 const NO_THREAD: CommandError = CommandError::new("ERR Can't start a thread for MIGRATE");
 const NO_CLIENT: CommandError = CommandError::new("ERR MIGRATE can't run from a file");
 const NOT_CONNECTED: &str = "IOERR error or timeout connecting to the client";
+const NOT_WRITTEN: &str = "IOERR error or timeout writing to target instance";
 
 /// The number of running transfers.
 static TRANSFER_COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -110,6 +111,17 @@ struct TransferError {
     first_error: Option<String>,
 }
 
+/// The reply if no connection could be opened. As in Valkey, which does not wait for the answer of the target before it
+/// writes, a target that refuses is an error of writing.
+fn refusal(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::HostUnreachable => NOT_WRITTEN,
+        _ => NOT_CONNECTED,
+    }
+}
+
 impl TransferThread {
     fn run(&self, requests: &Receiver<Requests>) {
         let name = [&self.target.host, b":".as_slice(), &self.target.port].concat();
@@ -119,7 +131,7 @@ impl TransferThread {
             Ok(socket) => socket,
             Err(error) => {
                 log::debug!("MIGRATE can't connect to {}: {error}", name.escape_ascii());
-                return self.end_step(TransferStep::NotConnected(NOT_CONNECTED.to_owned()));
+                return self.end_step(TransferStep::NotConnected(refusal(&error).to_owned()));
             }
         };
         self.end_step(TransferStep::Connected);
@@ -136,10 +148,10 @@ impl TransferThread {
         {
             match self.connect() {
                 Ok(socket) => transferred = self.transfer(socket, &requests),
-                Err(_) => {
+                Err(error) => {
                     return self.end_step(TransferStep::Sent {
                         confirmed: Vec::new(),
-                        error: Some(NOT_CONNECTED.to_owned()),
+                        error: Some(refusal(&error).to_owned()),
                     });
                 }
             }

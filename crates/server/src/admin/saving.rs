@@ -33,13 +33,18 @@ impl Shared {
     /// The settings of a snapshot that begins now.
     #[must_use]
     pub fn snapshot_settings(&self) -> Settings {
-        Settings::of(&self.config.load(), clock::unix_millis(), self.used_memory())
+        Settings::of(&self.config.load(), clock::unix_millis(), self.memory_of_snapshots())
     }
 
     /// The settings of the base of an append-only file that begins now.
     #[must_use]
     pub fn base_settings(&self) -> Settings {
-        Settings::of_base(&self.config.load(), clock::unix_millis(), self.used_memory())
+        Settings::of_base(&self.config.load(), clock::unix_millis(), self.memory_of_snapshots())
+    }
+
+    /// The memory in use, and that of the machine.
+    fn memory_of_snapshots(&self) -> (usize, u64) {
+        (self.used_memory(), self.identity.system_memory)
     }
 
     /// Begins to save to the configured file: the present state if all latches are held (`data`), otherwise that
@@ -63,7 +68,7 @@ impl Shared {
             at_cut: Box::new(|| ()),
             done: Box::new(done),
         };
-        match data {
+        let _ = match data {
             Some(data) => self.snapshots.begin_now(data, request),
             None => self.snapshots.begin(request),
         }?;
@@ -74,6 +79,7 @@ impl Shared {
     fn note_saved(&self, result: &Result<Saved, SaveError>) {
         match result {
             Ok(saved) => {
+                self.modes.shutdown.clear_failure();
                 log::info!("DB saved on disk: {} keys, {} bytes", saved.key_count, saved.size);
                 log::info!("Background saving terminated with success");
             }
@@ -105,9 +111,13 @@ impl Shared {
             return;
         }
         if status.take_scheduled() {
-            // A snapshot that began just now goes first.
-            if self.begin_save(SaveKind::Background, None, Box::new(|_| ())).is_err() {
+            let waiting = status.take_waiting();
+            let clients = waiting.clone();
+            let then = move |_| self.answer_flushed(clients);
+            if self.begin_save(SaveKind::Background, None, Box::new(then)).is_err() {
+                // A snapshot that began just now goes first.
                 status.schedule(true);
+                waiting.into_iter().for_each(|client| status.await_scheduled(client));
             }
             return;
         }
@@ -123,6 +133,10 @@ impl Shared {
             // Otherwise the next tick tries again.
             let _ = self.begin_save(SaveKind::Background, None, Box::new(|_| ()));
         }
+    }
+
+    fn answer_flushed(&self, clients: Vec<u64>) {
+        clients.into_iter().for_each(|client| self.answer_waiting(client, b"+OK\r\n"));
     }
 
     /// Answers a connection that waits for the end of a save or of the server.
@@ -167,25 +181,39 @@ impl Shared {
         let status = &self.snapshots.status;
         if status.is_saving() {
             log::info!("Background saving will be aborted due to user request");
-            self.snapshots.cancel();
+            self.snapshots.cancel_dump();
             return Ok("Background saving cancelled");
         }
         if status.take_scheduled() {
             log::info!("Scheduled background saving will be cancelled due to user request");
+            self.answer_flushed(status.take_waiting());
             return Ok("Scheduled background saving cancelled");
         }
         Err(NOTHING_TO_CANCEL)
     }
 
-    /// After `FLUSHALL`: cancels a save of the deleted data, and schedules one that replaces the file by an empty one.
-    pub(super) fn flushed_all(&self) {
+    /// After `FLUSHALL`: cancels a save of the deleted data. With save points the file is replaced by an empty one, for which the
+    /// client waits: otherwise the next start could load the deleted data. Returns whether it waits. In a transaction or a
+    /// script it does not, nor if the next start loads the append-only file.
+    pub(super) fn flushed_all(&'static self, data: &mut Latched<'_>, session: &Session) -> bool {
         let status = &self.snapshots.status;
-        if status.is_saving() {
-            self.snapshots.cancel();
+        self.snapshots.cancel_dump();
+        let config = self.config.load();
+        if config.save.0.is_empty() {
+            return false;
         }
-        if !self.config.load().save.0.is_empty() {
+        let is_part = session.flags.intersects(SessionFlags::IN_EXEC | SessionFlags::IN_SCRIPT);
+        if is_part || config.appendonly || self.is_loading() || self.is_shutting_down() {
             status.schedule(true);
+            return false;
         }
+        let client = session.id;
+        let then = move |_| self.answer_waiting(client, b"+OK\r\n");
+        if self.begin_save(SaveKind::Background, Some(data), Box::new(then)).is_err() {
+            // The cancelled save, or a rewrite, ends first.
+            status.await_scheduled(client);
+        }
+        true
     }
 
     /// Sets whether writes are refused because the data could not be saved.

@@ -3,13 +3,15 @@
 //! A change is made completely or not at all: each directive's hook runs with the new configuration, and if one
 //! fails, those that ran before it run again with the old one. Then the new configuration is published.
 
+use base::Lsn;
 use commands::error::CommandError;
 use commands::session::Session;
-use config::{Config, Id, OomScoreAdj, SetCaller, SetError};
+use config::{Appendfsync, Config, Id, OomScoreAdj, SetCaller, SetError};
 use os::process;
 use sync::Mutex;
 
 use crate::connection::listeners::RelistenError;
+use crate::disk;
 use crate::logging;
 use crate::mail::Mail;
 use crate::persistence::append_only;
@@ -21,8 +23,8 @@ use crate::shared::modes::GlobalFlags;
 type HookError = String;
 
 impl Shared {
-    /// `CONFIG SET`
-    pub fn set_config(&'static self, arguments: &[&[u8]], own: &Session) -> Result<(), CommandError> {
+    /// `CONFIG SET`. Returns the LSN that must be durable before the reply is sent.
+    pub fn set_config(&'static self, arguments: &[&[u8]], own: &Session) -> Result<Lsn, CommandError> {
         let _setting = self.config.lock_changes();
         let current = self.config.load_full();
         let caller =
@@ -55,8 +57,17 @@ impl Shared {
                 return Err(error(SetError::refused(*id, reason)));
             }
         }
+        let begins_always = change.changed.contains(&Id::appendfsync)
+            && change.config.appendonly
+            && change.config.appendfsync == Appendfsync::Always;
         self.publish_config(change.config);
-        Ok(())
+        let append_only = &self.persistence.append_only;
+        if !begins_always || append_only.failure().is_some() {
+            return Ok(Lsn(0));
+        }
+        // What was written before is synchronised now and not with the next change.
+        append_only.wake();
+        Ok(self.keyspace.log.end())
     }
 
     fn publish_config(&self, config: Config) {
@@ -106,7 +117,7 @@ impl Shared {
                 Ok(())
             }
             Id::appendonly => self.switch_append_only(config),
-            Id::dir => enter_directory(config),
+            Id::dir => self.enter_directory(config),
             Id::maxclients => raise_descriptor_limit(config),
             Id::oom_score_adj | Id::oom_score_adj_values => adjust_oom_score(config),
             Id::proc_title_template => {
@@ -188,9 +199,20 @@ impl Shared {
             }
         }
     }
+
+    /// Changes the working directory. If there is an append-only file, the next rewrite moves it there: not into the files of
+    /// another data set.
+    fn enter_directory(&self, config: &mut Config) -> Result<(), HookError> {
+        let path = std::fs::canonicalize(&config.dir).map_err(|error| error.to_string())?;
+        if self.config.load().appendonly && !self.persistence.append_only.is_home(&path) {
+            let layout = append_only::layout(config, path);
+            layout.check_vacant(&disk::current()).map_err(|error| error.to_string())?;
+        }
+        change_directory(config)
+    }
 }
 
-fn enter_directory(config: &mut Config) -> Result<(), HookError> {
+fn change_directory(config: &mut Config) -> Result<(), HookError> {
     std::env::set_current_dir(&config.dir).map_err(|error| error.to_string())?;
     if let Ok(path) = std::env::current_dir() {
         config.dir = path.to_string_lossy().into_owned();

@@ -8,6 +8,7 @@ use commands::host::ShutdownOptions;
 use config::ShutdownFlags;
 use os::clock::Uptime;
 use sync::atomic::Ordering;
+use sync::simulation;
 
 use crate::shared::Shared;
 use crate::shared::pending_shutdown::Origin;
@@ -27,6 +28,10 @@ const NONE_IN_PROGRESS: CommandError = CommandError::new("ERR No shutdown in pro
 /// For how long writes are paused while the data is saved. The end of the save ends the pause earlier.
 const PAUSE_MS: i64 = i64::MAX / 4;
 
+/// How long the end of the process waits for commands that run: their clients have no reply, and their effects are not
+/// logged. Several times as long as the output of clients may take.
+const END_TIME_MAX: Duration = Duration::from_secs(10);
+
 /// How long the end of the process waits for a cancelled snapshot to remove its file.
 const CANCELLED_MS: i64 = 10_000;
 
@@ -40,6 +45,9 @@ impl Shared {
             Cause::Signal(flags) => (None, flags.force, None),
             Cause::Command(options, client) => (options.save, options.force, Some(*client)),
         };
+        // A second signal ends a server that can't save its data.
+        let is_signal = client.is_none();
+        let force = force || is_signal && self.modes.shutdown.has_failed();
         log::warn!("User requested shutdown...");
         if self.is_loading() {
             log::warn!("Received shutdown during loading, exiting now.");
@@ -51,9 +59,19 @@ impl Shared {
         if self.config.load().appendonly && append_only.is_beginning.load(Ordering::Relaxed) {
             if !force {
                 log::warn!("Writing initial AOF, can't exit.");
+                if is_signal {
+                    self.note_signal_failure();
+                }
                 return Err(CANNOT);
             }
             log::warn!("Writing initial AOF. Exit anyway.");
+            log::error!(
+                "The append-only file has no base yet: the next start loads what was there before it was switched on, and the \
+                 data of this server are LOST to it."
+            );
+            if is_signal {
+                self.modes.shutdown.note_loss();
+            }
         }
         if !save.unwrap_or_else(|| !self.config.load().save.0.is_empty()) {
             self.end();
@@ -77,7 +95,12 @@ impl Shared {
 
     /// Begins to save for a pending shutdown, when no other snapshot is being taken. Called every tick.
     pub fn continue_shutdown(&'static self) {
-        if !self.is_shutting_down() || !self.modes.shutdown.begin_saving() {
+        if !self.is_shutting_down() {
+            return;
+        }
+        // They hold latches that the snapshot needs.
+        self.scripts.running.end_all(self.config.load().busy_reply_threshold);
+        if !self.modes.shutdown.begin_saving() {
             return;
         }
         if self.snapshots.is_busy() {
@@ -91,24 +114,57 @@ impl Shared {
     }
 
     /// Called when the data was saved for a shutdown, or could not be.
-    fn end_shutdown(&self, is_saved: bool) {
+    fn end_shutdown(&'static self, is_saved: bool) {
         if is_saved && self.unsaved_changes() > 0 {
             // A request that was running when the pause began has changed data.
             return self.modes.shutdown.save_again();
         }
         let Some(origin) = self.modes.shutdown.take() else { return };
+        if !is_saved && origin.force {
+            self.log_loss();
+            if origin.client.is_none() {
+                self.modes.shutdown.note_loss();
+            }
+        }
         if is_saved || origin.force {
             return self.end();
         }
         log::warn!("Error trying to save the DB, can't exit.");
+        if origin.client.is_none() {
+            self.note_signal_failure();
+        }
         self.cancel_shutdown(origin);
+    }
+
+    fn note_signal_failure(&self) {
+        self.modes.shutdown.note_failure();
+        log::warn!("Another SIGTERM or SIGINT ends the server even if the data can't be saved.");
+    }
+
+    /// Ends a pending shutdown whose save is not awaited: the process exits.
+    pub fn give_up_saving(&self) {
+        // The end of its save then logs nothing more.
+        if self.modes.shutdown.take().is_some() {
+            self.log_loss();
+        }
+    }
+
+    /// Logs what the end of the process loses.
+    fn log_loss(&self) {
+        let (changes, last_save) = (self.unsaved_changes(), self.snapshots.status.figures().last_save);
+        let name = &self.config.load().dbfilename;
+        if self.config.load().appendonly {
+            log::warn!("{name} does not have the last {changes} changes, which are in the append-only file.");
+        } else {
+            log::warn!("The {changes} changes since {name} was saved at Unix time {last_save} are LOST.");
+        }
     }
 
     /// `SHUTDOWN ABORT`
     pub fn abort_shutdown(&self) -> Result<(), CommandError> {
         let origin = self.modes.shutdown.take().ok_or(NONE_IN_PROGRESS)?;
         log::warn!("Shutdown manually aborted.");
-        self.snapshots.cancel();
+        self.snapshots.cancel_dump();
         self.cancel_shutdown(origin);
         Ok(())
     }
@@ -120,10 +176,25 @@ impl Shared {
         }
     }
 
-    fn end(&self) {
+    fn end(&'static self) {
         self.snapshots.cancel();
         crate::process::supervisor::stopping();
         self.stop();
+        if simulation::is_simulated() {
+            return;
+        }
+        let body = || {
+            sync::thread::sleep(END_TIME_MAX);
+            if self.pool.running() == 0 {
+                return;
+            }
+            log::warn!("{} threads are still running a command. Exiting without them.", self.pool.running());
+            self.pool.give_up();
+        };
+        // Without this thread the process ends with the last command.
+        if let Err(error) = sync::thread::Builder::new().name("shutdown".to_owned()).spawn(body) {
+            log::debug!("Can't limit the time of the shutdown: {error}");
+        }
     }
 }
 

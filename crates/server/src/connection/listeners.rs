@@ -1,12 +1,14 @@
 //! The listeners: TCP addresses and the unix socket. The first worker listens; accepted sockets go to the
 //! worker with the fewest connections.
 //!
-//! [`ListenSockets`] keeps a handle of each TCP listener, so that any worker can change the addresses. It binds
-//! the new ones itself, and sends the first worker the listeners to add and to close.
+//! [`ListenSockets`] keeps a handle of each listener, so that any worker can change the addresses, and accept connections
+//! while the first worker is in a long turn. A worker that changes the addresses binds the new ones itself, and sends the
+//! first worker the listeners to add and to close.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::TryLockError;
 
 use config::Config;
 use reactor::{Listener, ListenerToken, PeerAddress, Reactor, ReusePort, Socket};
@@ -20,10 +22,12 @@ pub struct Listeners {
     unix_path: Option<String>,
 }
 
-/// A handle of each TCP listener, for changes of the addresses.
+/// A handle of each listener, for changes of the addresses and for workers that stand in for the first one.
 #[derive(Default)]
 pub struct ListenSockets {
     open: Mutex<Vec<ListenSocket>>,
+    /// The listener of the unix socket, and its path.
+    unix: Mutex<Option<(Listener, String)>>,
 }
 
 /// A TCP address with its listener.
@@ -112,6 +116,10 @@ impl ListenSockets {
                     kind: "unix",
                     source,
                 })?;
+            if let Ok(handle) = listener.try_clone() {
+                let mut unix = self.unix.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                *unix = Some((handle, config.unixsocket.clone()));
+            }
             listeners.unix_path = Some(config.unixsocket.clone());
             listeners.waiting.push((listener, UNIX_TOKEN));
         }
@@ -121,6 +129,32 @@ impl ListenSockets {
 }
 
 impl ListenSockets {
+    /// Accepts connections that wait for the first worker, at most so many of each listener.
+    #[must_use]
+    pub fn accept_waiting(&self, count_max: usize) -> Vec<(Socket, Origin)> {
+        let open = match self.open.try_lock() {
+            Ok(open) => open,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // The addresses are being changed, which may take long: the next look accepts.
+            Err(TryLockError::WouldBlock) => return Vec::new(),
+        };
+        let mut accepted = Vec::new();
+        for open in &*open {
+            let waiting = std::iter::from_fn(|| open.listener.accept_waiting()).take(count_max);
+            let is_encrypted = open.endpoint.is_encrypted;
+            accepted.extend(
+                waiting.map(|(socket, peer)| (socket, Origin { peer, unix_path: None, is_encrypted })),
+            );
+        }
+        let unix = self.unix.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some((listener, path)) = &*unix {
+            let origin = |peer| Origin { peer, unix_path: Some(path.clone()), is_encrypted: false };
+            let waiting = std::iter::from_fn(|| listener.accept_waiting()).take(count_max);
+            accepted.extend(waiting.map(|(socket, peer)| (socket, origin(peer))));
+        }
+        accepted
+    }
+
     /// Switches to the configured addresses; on an error, keeps the previous ones. Also returns the change for the
     /// first worker: after an error, it may have to replace listeners.
     pub fn relisten(&self, config: &Config) -> (Relisten, Result<(), RelistenError>) {
@@ -226,26 +260,45 @@ fn bind_endpoint(endpoint: &Endpoint, config: &Config) -> io::Result<Option<(Lis
         "::*" => "::",
         name => name,
     };
-    let bound = (name, *port).to_socket_addrs().and_then(|mut resolved| {
-        let address: SocketAddr = resolved.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let listener = Listener::tcp(address, config.tcp_backlog, ReusePort::No)?;
-        if config.socket_mark_id > 0
-            && let Err(error) = listener.set_mark(config.socket_mark_id)
-        {
-            log::warn!("Can't set socket-mark-id on {address}: {error}");
-        }
-        let handle = listener.try_clone()?;
-        Ok((listener, handle))
-    });
+    let bound = (name, *port).to_socket_addrs().and_then(|resolved| bind_first(resolved.collect(), config));
     match bound {
         Ok(handles) => Ok(Some(handles)),
-        // Only a missing address is optional: a port in use is an error on any address.
-        Err(error) if optional && error.kind() != io::ErrorKind::AddrInUse => {
-            log::debug!("Not listening on optional address {name}: {error}");
+        // Only a missing address is optional. A name that does not exist or a port in use is an error on any address.
+        Err(error)
+            if optional && error.kind() == io::ErrorKind::AddrNotAvailable
+                || Listener::is_of_unsupported_family(&error) =>
+        {
+            log::info!("Not listening on the address {name}: {error}");
             Ok(None)
         }
         Err(error) => Err(error),
     }
+}
+
+/// Listens on the first of the addresses of a name that this machine has, and returns the listener with a second handle of
+/// it. Those of IPv4 come first: Valkey uses no others for names.
+fn bind_first(mut addresses: Vec<SocketAddr>, config: &Config) -> io::Result<(Listener, Listener)> {
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    let mut failure = io::ErrorKind::AddrNotAvailable.into();
+    for address in addresses {
+        match bind_address(address, config) {
+            Ok(handles) => return Ok(handles),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(error),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+fn bind_address(address: SocketAddr, config: &Config) -> io::Result<(Listener, Listener)> {
+    let listener = Listener::tcp(address, config.tcp_backlog, ReusePort::No)?;
+    if config.socket_mark_id > 0
+        && let Err(error) = listener.set_mark(config.socket_mark_id)
+    {
+        log::warn!("Can't set socket-mark-id on {address}: {error}");
+    }
+    let handle = listener.try_clone()?;
+    Ok((listener, handle))
 }
 
 impl Listeners {
@@ -337,5 +390,26 @@ impl Origin {
                 (self.peer.to_string(), local)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_address_of_a_name_is_tried() {
+        let config = Config::default();
+        // An address for documentation, which no machine has.
+        let missing: SocketAddr = "192.0.2.1:0".parse().unwrap();
+        let present: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let (listener, _) = bind_first(vec![missing, present], &config).unwrap();
+        let bound = listener.local_address().unwrap();
+        assert_eq!(bound.tcp().unwrap().ip(), present.ip());
+        let error = bind_first(vec![missing], &config).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable);
+        // A port in use on one address is not replaced by another address.
+        let error = bind_first(vec![bound.tcp().unwrap(), present], &config).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 }

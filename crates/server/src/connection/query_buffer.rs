@@ -2,11 +2,18 @@
 //!
 //! Owns a buffer with an executed part at the front. The rest is moved only if it is no longer than that part,
 //! or when the buffer grows. So input that is executed in small steps is moved at most once in total, and not
-//! in each step.
+//! in each step. A large argument of the first request is received in a buffer of its own (`large_argument.rs`), and the
+//! input continues with its line end.
 //!
-//! Invariant: `done` is at most the buffer's length; an empty one begins at 0.
+//! Invariants
+//! 1. `done` is at most the buffer's length; an empty one begins at 0.
+//! 2. While a large argument arrives, the buffer ends with its length line.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
+
+use wire::request::Parser;
+
+use crate::connection::large_argument::{LARGE_ARGUMENT_SIZE_MIN, LargeArgument};
 
 /// Waiting input.
 #[derive(Default)]
@@ -14,16 +21,50 @@ pub struct QueryBuffer {
     bytes: Vec<u8>,
     /// Bytes at the front that are executed.
     done: usize,
+    /// The large argument of the first request.
+    argument: Option<Box<LargeArgument>>,
     /// Bytes moved so far.
     #[cfg(test)]
     moved_size: usize,
 }
 
+const LINE_END_SIZE: usize = b"\r\n".len();
+
 impl QueryBuffer {
-    /// Bytes of memory that it uses.
+    /// Bytes of memory that it uses, without those of the large argument.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
+    }
+
+    /// The large argument of the first request.
+    #[must_use]
+    pub fn argument(&self) -> Option<&LargeArgument> {
+        self.argument.as_deref()
+    }
+
+    /// Moves the bytes of the announced argument (with its line end) to a buffer of its own, if it is large and only begins to
+    /// arrive.
+    pub fn begin_argument(&mut self, announced: Range<usize>) {
+        let size = announced.len().saturating_sub(LINE_END_SIZE);
+        let is_here = (announced.start..announced.start + size).contains(&self.len());
+        if size < LARGE_ARGUMENT_SIZE_MIN || !is_here || self.argument.is_some() {
+            return;
+        }
+        let at = self.done + announced.start;
+        self.argument = Some(Box::new(LargeArgument::new(&self.bytes[at..], size)));
+        self.bytes.truncate(at);
+        // Nothing is added before the argument is complete: the memory of both is that of the announced request.
+        self.replace(self.len());
+    }
+
+    /// Adds input to the large argument that is arriving, if there is one, and passes the argument to the parser when it is
+    /// complete. Returns the rest of the input.
+    pub fn fill_argument<'a>(&mut self, data: &'a [u8], parser: &mut Parser) -> &'a [u8] {
+        match &mut self.argument {
+            Some(argument) => argument.fill(data, parser),
+            None => data,
+        }
     }
 
     /// Adds input. Call [`Self::make_room`] before, unless doubling is right.
@@ -31,8 +72,11 @@ impl QueryBuffer {
         self.bytes.extend_from_slice(data);
     }
 
-    /// Removes executed bytes at the front.
+    /// Removes executed bytes at the front, and the large argument with its request.
     pub fn consume(&mut self, size: usize) {
+        if size > 0 {
+            self.argument = None;
+        }
         self.done += size;
         assert!(self.done <= self.bytes.len(), "only buffered bytes are executed");
         if self.len() <= self.done {
@@ -58,6 +102,13 @@ impl QueryBuffer {
             *self = Self::default();
         } else if size < self.bytes.capacity() {
             self.replace(size);
+        }
+    }
+
+    /// Frees the memory of a large argument in which nothing has arrived.
+    pub fn shrink_argument(&mut self) {
+        if let Some(argument) = &mut self.argument {
+            argument.shrink();
         }
     }
 

@@ -217,12 +217,16 @@ impl ClientRecord {
         self.db.set(u64::from(session.db.0));
         let mut flags = session.flags;
         flags.set(SessionFlags::DIRTY_CAS, session.has_watched_change());
+        flags.set(SessionFlags::SHOWN_READONLY, session.is_read_only);
         self.flags.set(u64::from(flags.bits()));
         self.follows_redirects.set(u64::from(session.follows_redirects));
         self.is_import_source.set(u64::from(session.is_import_source));
         self.resp.set(if session.protocol == Protocol::Resp3 { 3 } else { 2 });
-        self.multi.set(session.multi.as_ref().map_or(0, |queue| queue.len() as u64 + 1));
-        self.multi_bytes.set(session.multi.as_ref().map_or(0, |queue| queue.size() as u64));
+        // A transaction that can only fail is shown empty.
+        let is_doomed = session.multi.is_some() && session.is_doomed();
+        let shown = |number: usize| if is_doomed { 0 } else { number as u64 };
+        self.multi.set(session.multi.as_ref().map_or(0, |queue| shown(queue.len()) + 1));
+        self.multi_bytes.set(session.multi.as_ref().map_or(0, |queue| shown(queue.size())));
         self.last_command.set(session.last_command.map_or(0, |id| u64::from(id.0) + 1));
         self.command_count.set(session.command_count);
         let watch_count = session.watching.as_ref().map_or(0, |watching| watching.len() as u64);
@@ -245,7 +249,7 @@ impl ClientRecord {
 
 impl Share {
     const NOTHING: Self = Self(0);
-    /// Adds nothing, and is final.
+    /// Adds nothing, until it is added again.
     const REMOVED: Self = Self(u64::MAX);
 
     const BLOCKED: u64 = 1;
@@ -362,9 +366,10 @@ impl Registry {
         self.last_id.fetch_add(1, Relaxed) + 1
     }
 
-    /// Adds a connection.
+    /// Adds a connection, or adds it again.
     pub fn insert(&self, record: &Arc<ClientRecord>) {
         record.sums.get_or_init(|| Arc::clone(&self.sums));
+        record.share.store(Share::NOTHING.0, Relaxed);
         self.shard(record.id).insert(record.id, Arc::clone(record));
         self.count.fetch_add(1, Relaxed);
     }

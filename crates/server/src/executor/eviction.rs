@@ -121,7 +121,7 @@ impl Executor {
         if self.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::LOADING) {
             return true;
         }
-        let used = self.shared.used_memory();
+        let used = self.shared.limited_memory();
         // Includes memory about to be freed: buffers returned would otherwise be kept, and further keys evicted.
         let is_over = used as u64 > self.settings.config.maxmemory && self.settings.config.maxmemory > 0;
         let is_short = &self.shared.memory.is_over_limit;
@@ -301,7 +301,7 @@ impl Executor {
     /// Bytes that may still be used; negative if the limit is exceeded. Memory about to be freed is added
     /// up only where this is less than `wanted`.
     fn room(&self, wanted: u64) -> i64 {
-        self.room_beside(self.shared.used_memory(), wanted)
+        self.room_beside(self.shared.limited_memory(), wanted)
     }
 
     /// As [`Self::room`], with `used` bytes in use.
@@ -313,14 +313,15 @@ impl Executor {
         }
         // Memory about to be freed counts as free, or else too many keys would be evicted. So does the
         // memory of connections that are being closed, or that exceeds the limit of the connections, as
-        // some are about to be closed. So do messages about evicted keys to other threads, and output
-        // that the kernel accepts at a turn's end.
+        // some are about to be closed. So do messages about evicted keys to other threads, output that the
+        // kernel accepts at a turn's end, and input of which the requests are about to be executed.
         let soon_free = self.shared.memory.background.evicted_bytes()
             + self.shared.client_memory().saturating_sub(self.settings.client_memory_max)
             + self.shared.closing_client_memory()
             + self.shared.hub.underway_bytes()
             + self.shared.monitoring.statistics.sum(|thread| &thread.unsent_bytes)
-            + self.shared.monitoring.statistics.sum(|thread| &thread.current_reply_bytes);
+            + self.shared.monitoring.statistics.sum(|thread| &thread.current_reply_bytes)
+            + self.shared.monitoring.statistics.sum(|thread| &thread.passing_input_bytes);
         room.saturating_add_unsigned(soon_free)
     }
 
@@ -351,10 +352,14 @@ fn time_limit(tenacity: u8) -> Option<Duration> {
 fn eviction_policy(policy: MaxmemoryPolicy) -> Option<EvictionPolicy> {
     let (volatile_only, order) = match policy {
         MaxmemoryPolicy::Noeviction => return None,
-        MaxmemoryPolicy::VolatileLru | MaxmemoryPolicy::VolatileLfu => (true, EvictionOrder::Aging),
+        MaxmemoryPolicy::VolatileLru | MaxmemoryPolicy::VolatileLrm | MaxmemoryPolicy::VolatileLfu => {
+            (true, EvictionOrder::Aging)
+        }
         MaxmemoryPolicy::VolatileRandom => (true, EvictionOrder::Random),
         MaxmemoryPolicy::VolatileTtl => (true, EvictionOrder::Ttl),
-        MaxmemoryPolicy::AllkeysLru | MaxmemoryPolicy::AllkeysLfu => (false, EvictionOrder::Aging),
+        MaxmemoryPolicy::AllkeysLru | MaxmemoryPolicy::AllkeysLrm | MaxmemoryPolicy::AllkeysLfu => {
+            (false, EvictionOrder::Aging)
+        }
         MaxmemoryPolicy::AllkeysRandom => (false, EvictionOrder::Random),
     };
     Some(EvictionPolicy { volatile_only, order })

@@ -13,6 +13,7 @@ use sync::Mode;
 use super::{CurrentRequest, Executor};
 use crate::connection::Connection;
 use crate::script_runs::ScriptPlan;
+use crate::scripts::ScriptLatches;
 
 impl Executor {
     /// Releases the latches of a request that has run, unless it keeps them while it waits.
@@ -32,13 +33,13 @@ impl Executor {
         connection: &Connection,
     ) -> Result<(), (Busy, Mode)> {
         let keys = current.keys;
-        let (access, needs_token) = match access {
+        let (access, is_extended) = match access {
             Access::Script { .. } => self.access_of_script(current, connection),
             access => (access, false),
         };
         let mode = match access {
             Access::None | Access::Connections => return Ok(()),
-            Access::Read if connection.latches_for_writing => Mode::Write,
+            Access::Read if connection.attempt.for_writing => Mode::Write,
             // The readers of a key are recorded in its slot.
             Access::Read if connection.session.tracks_reads() => Mode::Write,
             Access::ReadAll if connection.session.tracks_reads() && !keys.is_empty() => Mode::Write,
@@ -53,9 +54,18 @@ impl Executor {
         if matches!(access, Access::ReadAll | Access::WriteAll) {
             return self.latching.latch_all(mode).map_err(failed);
         }
-        if needs_token || (connection.tries.keeps_latches() && keys.len() > 1) {
+        if is_extended || (connection.attempt.tries.keeps_latches() && keys.len() > 1) {
             self.slots.clear();
-            self.slots.push(SCRIPT_TOKEN);
+            match &connection.attempt.script_latches {
+                // A script that may write needs the token, whatever its connection's last one was run again with.
+                ScriptLatches::Further(slots) if is_extended && matches!(access, Access::Read) => {
+                    self.slots.extend(slots.iter().copied());
+                }
+                _ => self.slots.push(SCRIPT_TOKEN),
+            }
+            if connection.attempt.tries.keeps_latches() {
+                self.slots.push(SCRIPT_TOKEN);
+            }
             self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
             let (latches, data) = self.latching.split();
             return latch_in_order(latches, data, &mut self.slots, mode).map_err(failed);
@@ -73,14 +83,15 @@ impl Executor {
         }
     }
 
-    /// The access of a request that runs a script, and whether it needs the token.
+    /// The access of a request that runs a script, and whether it needs the token or further slots.
     fn access_of_script(&mut self, current: CurrentRequest<'_>, connection: &Connection) -> (Access, bool) {
         let CurrentRequest { found, args, .. } = current;
-        match self.scripts.plan(found, args, &connection.session, connection.script_latches) {
+        match self.scripts.plan(found, args, &connection.session, &connection.attempt.script_latches) {
             ScriptPlan::Nothing => (Access::None, false),
             ScriptPlan::Declared(Mode::Read) => (Access::Read, false),
             ScriptPlan::Declared(Mode::Write) => (Access::Write, false),
             ScriptPlan::WithToken => (Access::Write, true),
+            ScriptPlan::Further => (Access::Read, true),
             ScriptPlan::Everything(Mode::Read) => (Access::ReadAll, false),
             ScriptPlan::Everything(Mode::Write) => (Access::WriteAll, false),
         }
@@ -116,12 +127,16 @@ impl Executor {
         if session.tracking.is_some() || queue.iter().any(begins_tracking) {
             mode = Mode::Write;
         }
+        // A read deletes an expired key before the keys are counted.
+        if everything && self.latching.population(session.db).volatile > 0 {
+            mode = Mode::Write;
+        }
         if let Some(watching) = &session.watching {
             // The watches are removed from the slots' lists, too.
             mode = Mode::Write;
             self.slots.extend(watching.slots());
         }
-        if connection.tries.keeps_latches() {
+        if connection.attempt.tries.keeps_latches() {
             self.slots.push(SCRIPT_TOKEN);
         }
         if everything {

@@ -5,7 +5,6 @@ use base::DbIndex;
 use commands::command::Flags;
 use commands::session::Session;
 use commands::table::{CATALOGUE, ResolvedCommand};
-use keyspace::Tries;
 use sync::simulation::{self, Fault};
 use wire::request::Args;
 
@@ -51,8 +50,6 @@ impl Executor {
         let db_count = self.shared.keyspace.db_count();
         let denial = session.user.check(found.id, args, database_of(session), db_count).err()?;
         self.latching.release();
-        connection.latches_for_writing = false;
-        connection.tries = Tries::default();
         session.last_command = Some(found.id);
         self.shared.publish_session(session);
         let name = CATALOGUE.name(found.id);

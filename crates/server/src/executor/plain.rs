@@ -124,6 +124,7 @@ impl Executor {
                 first_key += u64::from(plan.key_count);
                 if run.id != Some(plan.id) {
                     run.end(self.statistics, count, started);
+                    self.time_read.refresh(&mut ctx.data.mode, &self.settings.config, *started);
                     run.id = Some(plan.id);
                     self.statistics.current_command.set(u64::from(plan.id.0) + 1);
                 }
@@ -180,6 +181,7 @@ impl Executor {
         latches.release(ctx.data);
         let Some(last_id) = run.id else { return place };
         let ns = run.end(self.statistics, count, started);
+        self.time_read.refresh(&mut ctx.data.mode, &self.settings.config, *started);
         ctx.session.last_command = Some(last_id);
         ctx.session.command_count += count as u64;
         self.statistics.commands_processed.add(count as u64);
@@ -188,7 +190,7 @@ impl Executor {
         let plan = &planned.plans[last.plan];
         let args = planned.args(plan, last.nth, bytes);
         if self.latching.deferred.saw_expired.get() {
-            self.delete_expired(connection, planned.keys_of(plan, last.nth), args);
+            self.delete_expired();
         }
         if let Some(found) = plan.found() {
             let (reply_size, request_size) = notable_sizes;
@@ -216,6 +218,13 @@ impl Executor {
         if !self.latching.deferred.garbage.is_empty() {
             self.free_garbage();
         }
+    }
+
+    /// Sends the values that the last commands discarded to a background thread.
+    #[cold]
+    pub fn free_garbage(&mut self) {
+        let garbage = std::mem::take(&mut self.latching.deferred.garbage);
+        self.shared.memory.background.free(garbage.len() as u64, Box::new(move || drop(garbage)));
     }
 }
 

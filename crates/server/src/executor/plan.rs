@@ -42,6 +42,12 @@ impl Planned {
         self.batch.args(&plan.requests, nth, bytes)
     }
 
+    /// The size of each request of a plan on the wire, in bytes.
+    pub(super) fn request_size(&self, plan: &Plan) -> usize {
+        let is_first = plan.requests.range_of(0).start == 0;
+        plan.requests.size() + if is_first { self.batch.detached_size() } else { 0 }
+    }
+
     /// The keys of a request.
     #[inline(always)]
     pub(super) fn keys_of(&self, plan: &Plan, nth: usize) -> &[PlannedKey] {

@@ -76,6 +76,12 @@ impl Planner {
     ) -> Box<Planned> {
         let mut planned = self.spare_plans.pop().unwrap_or_default();
         self.plan_batch(&mut planned, parser, bytes, limits, db);
+        if planned.batch.detached_size() > 0
+            && let Some(first) = planned.plans.first_mut()
+        {
+            // The size of its request is not that of its input.
+            first.is_plain = false;
+        }
         planned
     }
 

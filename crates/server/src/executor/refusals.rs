@@ -10,7 +10,7 @@ use wire::request::{Args, ProtocolError};
 
 use super::plan::{Plan, Refusal};
 use super::{Executor, Step};
-use crate::connection::Connection;
+use crate::connection::{Attempt, Connection};
 
 /// The maximum part of a request that an error quotes, in bytes.
 const QUOTE_SIZE_MAX: usize = 128;
@@ -32,6 +32,8 @@ impl Executor {
             connection.session.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
             return Step::Stop;
         }
+        let known = plan.found().filter(|_| plan.refusal != Refusal::UnknownSub);
+        connection.session.last_command = known.map(|found| found.id);
         let is_open = plan.found().is_some_and(|found| found.command.flags.contains(Flags::NO_AUTH));
         if !is_open && self.is_unauthenticated(connection) {
             self.answer_error(connection, &CommandError::NO_AUTH);
@@ -77,7 +79,9 @@ impl Executor {
         error: &CommandError,
     ) {
         self.statistics.command(found.id).rejected.add(1);
+        connection.session.last_command = Some(found.id);
         connection.session.unfinished = None;
+        connection.attempt = Attempt::default();
         if found.command.access == Access::Queued {
             self.abort_transaction(connection, error);
         } else {
@@ -100,7 +104,9 @@ impl Executor {
 
     /// Answers with an error, which also makes a transaction that is being queued fail.
     fn answer_error(&mut self, connection: &mut Connection, error: &CommandError) {
-        if connection.session.in_multi() {
+        if let Some(queue) = &mut connection.session.multi {
+            // The transaction can no longer run: its commands are forgotten.
+            queue.clear();
             connection.session.flags.insert(SessionFlags::DIRTY_EXEC);
         }
         self.statistics.errors.add(1);

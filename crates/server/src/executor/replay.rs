@@ -18,7 +18,7 @@ use commands::host::Host;
 use commands::session::{BlockReason, Session, SessionFlags};
 use commands::table::CATALOGUE;
 use config::PropagationErrorBehavior;
-use os::clock;
+use os::clock::{self, Ticks};
 use persist::reading::{Item, Reader};
 use reactor::ConnectionId;
 use sync::atomic::Ordering;
@@ -31,7 +31,6 @@ use crate::pubsub::LocalSubscriptions;
 use crate::script_runs::{MakeHost, WorkerScripts};
 use crate::shared::Shared;
 use crate::shared::loading::Replay;
-use crate::shared::memory::aging;
 use crate::shared::modes::GlobalFlags;
 
 /// The id of the connection, as in Valkey.
@@ -154,10 +153,7 @@ impl<H: Host> Replay for LogReplay<H> {
     }
 
     fn set_time(&mut self, now: i64) {
-        let latching = &mut self.executor.latching;
-        latching.mode.now = Millis(now);
-        let config = &self.executor.settings.config;
-        latching.mode.aging = aging(config, now);
+        self.executor.set_time(Millis(now), Ticks::now());
     }
 }
 

@@ -8,12 +8,12 @@ use commands::host::Host;
 use commands::index::PlanKind;
 use commands::session::{Session, SessionFlags};
 use commands::table::{NUMBERED, ResolvedCommand};
-use keyspace::{Busy, Tries};
+use keyspace::Busy;
 use os::clock::Ticks;
+use sync::simulation::{Fault, planted};
 use wire::request::{Args, ArgsBuf};
 
 use super::handler::{context, run_handler};
-use super::plan::Plan;
 use super::{CurrentRequest, Executor, Step};
 use crate::connection::Connection;
 use crate::scripts::ScriptLatches;
@@ -24,13 +24,13 @@ impl Executor {
     pub(super) fn must_run_script_again(&mut self, connection: &mut Connection) -> bool {
         match self.scripts.take_rerun_latches() {
             Some(latches) => {
-                connection.script_latches = latches;
+                connection.attempt.script_latches = latches;
                 connection.session.command_count -= 1;
                 true
             }
             None => {
                 if connection.session.unfinished.is_none() {
-                    connection.script_latches = ScriptLatches::Declared;
+                    connection.attempt.script_latches = ScriptLatches::Declared;
                 }
                 false
             }
@@ -52,32 +52,70 @@ impl Executor {
         found: ResolvedCommand,
         busy: Busy,
     ) -> Option<Step> {
-        let threshold_ms = self.settings.config.busy_reply_threshold;
+        let threshold_ms = match planted(Fault::BusyEarly) {
+            true => 1,
+            false => self.settings.config.busy_reply_threshold,
+        };
         let kind = self.shared.scripts.running.busy_in(busy.0, threshold_ms)?;
         self.latching.release();
-        connection.tries = Tries::default();
-        connection.latches_for_writing = false;
-        connection.script_latches = ScriptLatches::Declared;
         self.reject(connection, found, &errors::busy(kind));
         Some(Step::Done)
     }
 
-    /// Continues a script that has paused. Nothing refuses it, as it may have written; it waits for the end of a pause of
-    /// all clients.
-    #[cold]
-    pub(super) fn continue_script(
+    /// Continues a script that has paused, or holds a request that runs one up. `None`: the request is to begin now.
+    pub(super) fn resume_or_hold(
         &mut self,
         connection: &mut Connection,
-        plan: &Plan,
+        request: (ResolvedCommand, Args<'_>, &[PlannedKey]),
+        started: &mut Ticks,
+        host: &dyn Host,
+    ) -> Option<Step> {
+        if connection.session.unfinished.is_some() {
+            return Some(self.continue_script(connection, request, started, host));
+        }
+        if self.scripts.is_full() { self.hold_script(connection, request.0) } else { None }
+    }
+
+    /// Makes a request that runs a script wait while its worker can pause no further one. When all of the paused ones have run
+    /// longer than `busy-reply-threshold`, it is refused. `None`: it runs no script now.
+    #[cold]
+    fn hold_script(&mut self, connection: &mut Connection, found: ResolvedCommand) -> Option<Step> {
+        let session = &connection.session;
+        let runs_script = match found.command.access {
+            Access::Queued => session.transaction().is_some_and(|queue| {
+                queue.iter().any(|queued| matches!(queued.found.command.access, Access::Script { .. }))
+            }),
+            _ => !session.in_multi(),
+        };
+        if !runs_script || !self.latching.holds_nothing() || self.is_unauthenticated(connection) {
+            return None;
+        }
+        match self.scripts.busy_if_all(self.settings.config.busy_reply_threshold) {
+            Some(kind) => {
+                self.reject(connection, found, &errors::busy(kind));
+                Some(Step::Done)
+            }
+            None => Some(self.wait_for_congestion(connection)),
+        }
+    }
+
+    /// Whether scripts are paused that may write, alone or in a transaction.
+    #[must_use]
+    pub fn has_begun_writing_scripts(&self) -> bool {
+        !self.orphans.is_empty() || self.scripts.has_begun_to_write()
+    }
+
+    /// Continues a script that has paused. Nothing refuses it, as it may have written. A pause of clients waits for its end.
+    #[cold]
+    fn continue_script(
+        &mut self,
+        connection: &mut Connection,
         (found, args, keys): (ResolvedCommand, Args<'_>, &[PlannedKey]),
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Step {
-        if self.is_paused(connection, found, args, self.flags.load()) {
-            return self.wait_for_end_of_pause(connection);
-        }
         self.subscriptions.exchange_late(&mut connection.late_messages);
-        let current = CurrentRequest { found, args, keys, size: plan.requests.size() };
+        let current = CurrentRequest { found, args, keys, size: args.wire_size() };
         self.run(connection, current, started, host)
     }
 

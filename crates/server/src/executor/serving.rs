@@ -12,7 +12,8 @@
 //!
 //! **Deferred serves.** A serve that is impossible now (a destination's slot is latched, another writer
 //! is serving the waiter, a key expired outside of serving) is done later by the same worker, which then
-//! acquires all necessary latches in order, as any command does.
+//! acquires all necessary latches in order, as any command does. A worker has at most one for a key with
+//! the same other slots: it finds the key as it is when it runs.
 
 use std::sync::Arc;
 
@@ -66,6 +67,9 @@ pub struct DeferredServe {
     /// The latch it waits for.
     pub parked: Option<ParkedCommand>,
 }
+
+/// A key whose waiters are to be served, and the slots that are necessary.
+pub type DeferredAim = (Arc<OwnedKey>, Vec<Slot>);
 
 /// The outcome of a deferred serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +156,7 @@ impl Executor {
                 if !self.latching.may_begin_wait(waited.iter().map(key)) {
                     return BeginWait::NeedsWriting;
                 }
+                let queued_size: usize = waited.iter().map(|planned| key(planned).bytes.len()).sum();
                 let is_other = |index: &usize| !wait.keys.contains(index);
                 let others = (0..keys.len()).filter(is_other);
                 let request = WaitingRequest {
@@ -171,6 +176,7 @@ impl Executor {
                     size,
                     tracking: session.tracking.clone().filter(|_| !session.broadcasts()),
                 };
+                connection.waiting_size = request.args.allocated_size() + queued_size;
                 self.latching.begin_wait(waited.iter().map(key), wait.needs, id, address, Box::new(request))
             }
         };
@@ -300,8 +306,8 @@ impl Serving<'_> {
 
     /// Serves the waiters of a key in order of arrival, while it has data for them.
     fn serve_key(&mut self, key: &Arc<OwnedKey>) {
-        let mut place = 0;
-        while let Some(waiter) = self.data.next_waiter(key.key(), &mut place) {
+        let mut from = 0;
+        while let Some(waiter) = self.data.next_waiter(key.key(), &mut from) {
             let Some(request) = waiter.request.downcast_ref::<WaitingRequest>() else {
                 unreachable!("every waiter for a key is added by `begin_wait`");
             };
@@ -317,7 +323,6 @@ impl Serving<'_> {
                     self.serve_context
                         .deferred_serves
                         .push(DeferredServe::new(Arc::clone(key), &request.also));
-                    place += 1;
                     continue;
                 }
                 TryServe::Claimed => {}
@@ -330,16 +335,13 @@ impl Serving<'_> {
             if let Some(reply) = self.run_again(&waiter, request) {
                 waiter.wait.served();
                 self.data.remove_served(&waiter);
-                // The effects so far, its own included, precede the reply.
+                // The effects so far, its own included, precede the reply. A deferred serve shows earlier changes, too.
                 self.data.log_effects();
-                let lsn = self.data.reply_lsn();
+                let lsn = self.data.shown_lsn();
                 self.post(&waiter, |token, client| Mail::Served(token, client, reply, lsn));
-            } else {
-                place += 1;
-                if waiter.wait.put_back() == PutBack::Ended {
-                    self.data.remove_served(&waiter);
-                    self.post(&waiter, Mail::Missed);
-                }
+            } else if waiter.wait.put_back() == PutBack::Ended {
+                self.data.remove_served(&waiter);
+                self.post(&waiter, Mail::Missed);
             }
         }
     }
@@ -438,6 +440,12 @@ impl Serving<'_> {
 }
 
 impl DeferredServe {
+    /// The key, and the slots that are necessary. Another one with these has the same effect.
+    #[must_use]
+    pub fn aim(&self) -> DeferredAim {
+        (Arc::clone(&self.key), self.slots.clone())
+    }
+
     fn new(key: Arc<OwnedKey>, also: &[Slot]) -> Self {
         let slots = distinct(also.iter().copied().chain([key.slot()]).collect());
         Self { key, slots, parked: None }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use commands::acl::Users;
 use config::{Appendfsync, Config};
 
+use crate::connection;
 use crate::monitoring::command_log::Thresholds;
 use crate::shared::Shared;
 
@@ -24,6 +25,8 @@ pub struct Settings {
     pub awaits_disk: bool,
     /// The maximum size of the buffers of all connections, in bytes; `u64::MAX`: no limit.
     pub client_memory_max: u64,
+    /// The largest query buffer that is kept while it is not needed, in bytes.
+    pub query_size_kept_max: usize,
 }
 
 impl Settings {
@@ -38,6 +41,7 @@ impl Settings {
             config = Arc::new(of_replay(Config::clone(&config)));
         }
         let client_memory_max = config.maxmemory_clients.size(config.maxmemory).unwrap_or(u64::MAX);
+        let query_size_kept_max = connection::query_size_kept_max(config.maxmemory);
         let thresholds = Thresholds::of(&config);
         let awaits_disk = config.appendonly && config.appendfsync == Appendfsync::Always;
         Self {
@@ -48,6 +52,7 @@ impl Settings {
             thresholds,
             awaits_disk,
             client_memory_max,
+            query_size_kept_max,
         }
     }
 }

@@ -12,9 +12,8 @@ use commands::error::CommandError;
 use commands::session::{BlockReason, Blocked, SessionFlags};
 use commands::subscriptions::SubscriptionKind;
 use commands::table::{CATALOGUE, NUMBERED, ResolvedCommand};
-use keyspace::{Tries, slot_of_hash};
+use keyspace::slot_of_hash;
 use os::clock::{Ticks, Uptime};
-use sync::Mode;
 use sync::simulation::{Fault, planted};
 use sync::write_log::Room;
 use wire::number::parse_i64_strict;
@@ -27,8 +26,14 @@ use crate::mail::Mail;
 use crate::monitoring::command_log::Cost;
 use crate::shared::modes::GlobalFlags;
 
+/// The reply to a command on data of a connection in `MONITOR`, in the words of Valkey, where it counts as a replica.
+const MONITOR_DENIED: CommandError = CommandError::new("ERR Replica can't interact with the keyspace");
+
 /// How long a request waits for a congested worker before it checks again.
 const CONGESTION_WAIT: Duration = Duration::from_millis(1);
+
+/// The most tracked keys that are dropped at a time: some tenths of a millisecond.
+const DROPPED_KEY_COUNT_MAX: usize = 1000;
 
 /// How long a command that reads all connections waits for the other workers' turns at most. A command
 /// that must have these turns checks at this interval whether the workers still exist.
@@ -46,7 +51,7 @@ impl Executor {
     ) -> Option<Step> {
         let global_flags = self.flags.load();
         if connection.session.tracking.is_some() {
-            self.limit_tracking();
+            self.limit_tracking(keys.len());
             // Events about keys evicted for this request precede its reply.
             self.subscriptions.deliver_after_command(&mut connection.session, &mut connection.out);
         }
@@ -60,12 +65,9 @@ impl Executor {
             return Some(Step::Done);
         }
         if global_flags & GlobalFlags::APPEND_FAILED != 0
-            && (self.writes(connection, found, args) || found.command.name == "ping")
-            && let Some(failure) = self.shared.persistence.append_only.failure()
+            && let Some(step) = self.refuse_unwritable(connection, found, args)
         {
-            let error = format!("MISCONF Errors writing to the AOF file: {failure}");
-            self.reject(connection, found, &CommandError::owned(error));
-            return Some(Step::Done);
+            return Some(step);
         }
         if global_flags & GlobalFlags::NO_REPLICAS != 0 && self.writes(connection, found, args) {
             self.reject(connection, found, &CommandError::NO_REPLICAS);
@@ -81,6 +83,12 @@ impl Executor {
             self.reject(connection, found, &text);
             return Some(Step::Done);
         }
+        if connection.session.flags.contains(SessionFlags::MONITOR)
+            && accesses_data(connection, found.command)
+        {
+            self.reject(connection, found, &MONITOR_DENIED);
+            return Some(Step::Done);
+        }
         if global_flags & GlobalFlags::SNAPSHOT_FULL != 0
             && self.writes(connection, found, args)
             && self.changes_unsaved(found, keys)
@@ -94,10 +102,9 @@ impl Executor {
         if connection.session.in_multi() && !found.command.flags.contains(Flags::NO_QUEUE) {
             return Some(self.queue(connection, found, keys, args));
         }
-        // MONITOR shows EXEC after the commands that it runs.
         if global_flags & GlobalFlags::MONITORED != 0
             && connection.session.unfinished.is_none()
-            && found.command.access != Access::Queued
+            && !is_shown_afterwards(found.command)
             && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
         {
             self.feed_monitors(connection, found, args);
@@ -105,11 +112,12 @@ impl Executor {
         None
     }
 
-    /// Drops tracked keys beyond `tracking-table-max-keys`.
-    pub fn limit_tracking(&mut self) {
+    /// Drops some tracked keys beyond `tracking-table-max-keys`. Each request of a client with tracking does so, and each
+    /// tick. `added_count`: how many keys the request may add.
+    pub fn limit_tracking(&mut self, added_count: usize) {
         let limit = self.settings.config.tracking_table_max_keys as usize;
         if limit > 0 && self.shared.keyspace.reader_totals.key_count() > limit {
-            self.latching.limit_reader_keys(limit, SLOT_COUNT);
+            self.latching.limit_reader_keys(limit, SLOT_COUNT, DROPPED_KEY_COUNT_MAX + added_count);
         }
     }
 
@@ -161,13 +169,47 @@ impl Executor {
         self.shared.keyspace.log.has_room(size)
     }
 
-    /// Makes a request wait for room in the write log. `None`: there is room now.
+    /// While writing the append-only file fails: refuses a request that writes.
     #[cold]
-    pub(super) fn wait_for_log(&mut self, connection: &mut Connection, size: usize) -> Option<Step> {
+    fn refuse_unwritable(
+        &mut self,
+        connection: &mut Connection,
+        found: ResolvedCommand,
+        args: Args<'_>,
+    ) -> Option<Step> {
+        if !self.writes(connection, found, args) && found.command.name != "ping" {
+            return None;
+        }
+        let failure = self.shared.persistence.append_only.failure()?;
+        let error = format!("MISCONF Errors writing to the AOF file: {failure}");
+        self.reject(connection, found, &CommandError::owned(error));
+        Some(Step::Done)
+    }
+
+    /// Makes a request wait for room in the write log. `None`: there is room now. While the file can't be written, the log
+    /// gets no room, and the request is refused.
+    #[cold]
+    pub(super) fn wait_for_log(
+        &mut self,
+        connection: &mut Connection,
+        found: ResolvedCommand,
+        args: Args<'_>,
+        size: usize,
+    ) -> Option<Step> {
+        if self.flags.is_set(GlobalFlags::APPEND_FAILED) {
+            return self.refuse_unwritable(connection, found, args);
+        }
         // A sleeping reader makes no room.
         self.latching.notify_log();
         match self.shared.keyspace.log.wait_for_room(size, connection.token.0) {
             Room::Now => None,
+            // The failure may have begun since, and have woken the writers that waited then.
+            Room::Waiting
+                if self.flags.is_set(GlobalFlags::APPEND_FAILED)
+                    && self.shared.keyspace.log.cancel_wait(connection.token.0) =>
+            {
+                self.refuse_unwritable(connection, found, args)
+            }
             Room::Waiting => {
                 connection.session.blocked = Some(Blocked { timeout: None, reason: BlockReason::Log });
                 Some(Step::NotExecuted)
@@ -206,15 +248,13 @@ impl Executor {
     ) -> Option<Step> {
         if self.flags.is_set(GlobalFlags::LOADING) && self.refuses_while_loading(connection, found) {
             self.latching.release();
-            connection.latches_for_writing = false;
-            connection.tries = Tries::default();
             return Some(Step::Done);
         }
         if !self.is_paused(connection, found, args, self.flags.load()) {
             return None;
         }
         self.latching.release();
-        connection.latches_for_writing = false;
+        connection.attempt.for_writing = false;
         Some(self.wait_for_end_of_pause(connection))
     }
 
@@ -282,17 +322,30 @@ impl Executor {
         self.request_barrier(connection, BlockReason::Turns)
     }
 
-    /// Holds the reply of a command that has begun a pause until each worker has ended the turn in which
-    /// it may have missed the pause, however long that takes.
+    /// Holds the reply of a command that applies to all workers until each has ended the turn in which it may have missed the
+    /// command, and after a pause the scripts that had begun there, however long that takes.
     #[cold]
     pub(super) fn begin_barrier(&mut self, connection: &mut Connection) {
+        // The flush after `CONFIG SET appendfsync always` already follows it.
+        self.follow_config();
         let name = connection.session.last_command.map(|id| CATALOGUE.name(id));
-        let fault =
-            if name == Some("client|pause") { Fault::PauseBeforeBarrier } else { Fault::UsersBeforeBarrier };
+        let fault = match name {
+            Some("client|pause") => Fault::PauseBeforeBarrier,
+            Some("client|tracking") => Fault::BroadcastBeforeBarrier,
+            _ => Fault::UsersBeforeBarrier,
+        };
         if planted(fault) {
             return;
         }
         self.request_barrier(connection, BlockReason::Barrier);
+        // The scripts that have begun on this worker end first, too.
+        if self.flags.is_set(GlobalFlags::ANY_PAUSE) && self.has_begun_writing_scripts() {
+            let (token, turns) = (connection.token, &mut connection.turns);
+            turns.awaited.push(token.thread());
+            self.shared.workers.post(token.thread(), Mail::PauseRequest(token, turns.requested));
+            let timeout = Some(TURNS_TIME_MAX);
+            connection.session.blocked = Some(Blocked { timeout, reason: BlockReason::Barrier });
+        }
     }
 
     /// Requests the end of the other workers' turns, and makes the connection wait for the answers.
@@ -301,9 +354,11 @@ impl Executor {
         let turns = &mut connection.turns;
         turns.requested += 1;
         turns.awaited.clear();
+        let is_pause = reason == BlockReason::Barrier && self.flags.is_set(GlobalFlags::ANY_PAUSE);
+        let request = if is_pause { Mail::PauseRequest } else { Mail::BarrierRequest };
         for thread in self.shared.workers.occupied().filter(|thread| *thread != connection.token.thread()) {
             turns.awaited.push(thread);
-            self.shared.workers.post(thread, Mail::BarrierRequest(connection.token, turns.requested));
+            self.shared.workers.post(thread, request(connection.token, turns.requested));
         }
         if turns.awaited.is_empty() {
             return false;
@@ -325,6 +380,7 @@ impl Executor {
             self.reject(connection, found, &error);
             return Step::Done;
         }
+        connection.session.last_command = Some(found.id);
         // A transaction that can no longer run needs no memory.
         let is_doomed = connection.session.is_doomed();
         if let Some(queue) = connection.session.multi.as_mut().filter(|_| !is_doomed) {
@@ -342,7 +398,18 @@ impl Executor {
         Step::Done
     }
 
-    pub(super) fn feed_monitors(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) {
+    /// Shows a request that has run to monitors, if they were not shown it before.
+    #[inline]
+    pub(super) fn show_afterwards(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) {
+        if is_shown_afterwards(found.command)
+            && self.flags.is_set(GlobalFlags::MONITORED)
+            && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
+        {
+            self.feed_monitors(connection, found, args);
+        }
+    }
+
+    fn feed_monitors(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) {
         let line: Arc<[u8]> =
             crate::monitoring::monitor::line(&connection.session, found, args, os::clock::unix_micros())
                 .into();
@@ -359,24 +426,17 @@ impl Executor {
     /// Deletes keys that a read found expired, if their slots are free now; the expiry cycle deletes the
     /// others. Nothing is deleted in import mode, during a load, or while writes are paused.
     #[cold]
-    pub(super) fn delete_expired(&mut self, connection: &Connection, keys: &[PlannedKey], args: Args<'_>) {
+    pub(super) fn delete_expired(&mut self) {
         self.latching.deferred.saw_expired.set(false);
         if self.settings.config.import_mode
             || self.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::LOADING)
         {
-            self.latching.discard_walked_expired();
+            self.latching.discard_found_expired();
             self.latching.report_late_misses();
             return;
         }
         let started = self.latency_start();
-        let db = connection.session.db;
-        for key in keys.iter().map(|key| key.key(args, db)) {
-            if self.latching.latch(key.slot, Mode::Write).is_ok() {
-                self.latching.expire_if_due(key);
-                self.latching.release();
-            }
-        }
-        self.latching.delete_walked_expired();
+        self.latching.delete_found_expired();
         self.latching.report_late_misses();
         if !self.latching.deferred.garbage.is_empty() {
             self.free_garbage();
@@ -449,6 +509,20 @@ pub(super) fn end_caching(connection: &mut Connection, found: ResolvedCommand) {
     {
         tracking.caching = false;
     }
+}
+
+/// Whether `MONITOR` shows a command after it has run: `EXEC` follows the commands that it runs, and what changes the
+/// session is shown with the database that it has selected.
+fn is_shown_afterwards(command: &Command) -> bool {
+    command.access == Access::Queued || command.flags.contains(Flags::SESSION)
+}
+
+/// Whether a command, or one of the transaction that it runs, reads or changes data or publishes.
+fn accesses_data(connection: &Connection, command: &Command) -> bool {
+    let accesses =
+        |command: &Command| command.flags.intersects(Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE);
+    let queue = connection.session.multi.as_ref().filter(|_| command.access == Access::Queued);
+    accesses(command) || queue.is_some_and(|queue| queue.iter().any(|queued| accesses(queued.found.command)))
 }
 
 /// Whether a command may send messages or invalidations to other workers.

@@ -112,11 +112,12 @@ impl Executor {
         connection.session.command_count += 2;
         self.statistics.commands_processed.add(2);
         let ns = started.ns_since(began);
+        self.refresh_time(*started);
         self.statistics.ran(exec.id, 1, ns);
         self.account_changes(connection);
         let args = planned.args(exec, 0, bytes);
         if self.latching.deferred.saw_expired.get() {
-            self.delete_expired(connection, &[], args);
+            self.delete_expired();
         }
         let reply_size = connection.out.len() - exec_mark + connection.parts.size_since(mark);
         let cost = Cost { ns, reply_size, request_size: exec.requests.size() };
@@ -193,6 +194,7 @@ impl Executor {
             let (data, session) = ((&mut *self.latching, &mut self.effects), &mut connection.session);
             let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
             failed_count += u64::from(run_handler(&mut ctx, &mut connection.out, protocol, self.shared));
+            ctx.delete_expired_at_once();
             let reply_size =
                 connection.out.len() - mark + self.effects.shared_replies.parts().size_since(mark);
             largest = largest.max((reply_size, nth));

@@ -29,6 +29,8 @@ pub struct WorkerStatistics {
     pub unsent_bytes: ThreadCounter,
     /// Bytes of the buffer for the replies of the current connection, if memory is limited and the buffer is not kept.
     pub current_reply_bytes: ThreadCounter,
+    /// Bytes of buffers of input that is executed in this turn or the next one, up to a maximum.
+    pub passing_input_bytes: ThreadCounter,
     /// Bytes of memory of connections that are being closed. Only the sum over all threads is meaningful; it wraps.
     pub closing_bytes: ThreadCounter,
     /// The recent maximum of waiting input of one connection, in bytes.
@@ -47,6 +49,8 @@ pub struct WorkerStatistics {
     pub cron_ns: ThreadCounter,
     /// Time spent outside of waiting, in nanoseconds.
     pub busy_ns: ThreadCounter,
+    /// The value of `busy_ns` when the statistics were reset.
+    pub busy_ns_at_reset: ThreadCounter,
     /// Time spent in the expiry cycle, in nanoseconds.
     pub expire_ns: ThreadCounter,
     /// How often the expiry cycle ran out of time.
@@ -71,8 +75,6 @@ pub struct WorkerStatistics {
     pub turn_since_ms: ThreadCounter,
     /// The I/O backend.
     pub backend: OnceLock<&'static str>,
-    /// Bytes of memory of the interpreter of scripts.
-    pub script_bytes: ThreadCounter,
     /// Sessions that were parked.
     pub parked: ThreadCounter,
     /// User CPU time of the thread, in microseconds, at its last tick.
@@ -188,6 +190,7 @@ impl WorkerStatistics {
             sent_bytes: ThreadCounter::new(),
             unsent_bytes: ThreadCounter::new(),
             current_reply_bytes: ThreadCounter::new(),
+            passing_input_bytes: ThreadCounter::new(),
             closing_bytes: ThreadCounter::new(),
             input_buffer_max: RecentMax::default(),
             output_buffer_max: RecentMax::default(),
@@ -197,6 +200,7 @@ impl WorkerStatistics {
             client_memory: ThreadCounter::new(),
             cron_ns: ThreadCounter::new(),
             busy_ns: ThreadCounter::new(),
+            busy_ns_at_reset: ThreadCounter::new(),
             expire_ns: ThreadCounter::new(),
             expire_cut_short: ThreadCounter::new(),
             defrag_moved: ThreadCounter::new(),
@@ -209,7 +213,6 @@ impl WorkerStatistics {
             current_client: ThreadCounter::new(),
             turn_since_ms: ThreadCounter::new(),
             backend: OnceLock::new(),
-            script_bytes: ThreadCounter::default(),
             parked: ThreadCounter::new(),
             cpu_user_us: ThreadCounter::new(),
             cpu_system_us: ThreadCounter::new(),
@@ -292,6 +295,7 @@ impl Statistics {
                 &thread.turns,
                 &thread.turn_ns_max,
                 &thread.turn_commands_max,
+                &thread.cron_ns,
                 &thread.errors,
                 &thread.defrag_moved,
                 &thread.defrag_seen,
@@ -302,6 +306,7 @@ impl Statistics {
             ] {
                 counter.set(0);
             }
+            thread.busy_ns_at_reset.set(thread.busy_ns.value());
             for command in thread.commands.iter().filter_map(|command| command.get()) {
                 command.reset();
             }

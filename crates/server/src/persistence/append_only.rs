@@ -8,18 +8,19 @@ use std::time::Duration;
 
 use commands::error::CommandError;
 use config::Config;
+use os::clock::Uptime;
 use persist::disk::DiskFile;
 use persist::files::{AppendOnlyFiles, FilesError, Layout};
 use persist::manifest::BaseFormat;
 use rdb::{Checksum, Version};
 use sync::atomic::Ordering;
-use sync::thread::JoinHandle;
 
 use super::all_latches::with_all_latches;
-use super::writer::Writer;
+use super::writer::{Purpose, Writer, show_beginning};
 use crate::disk::{self, ServerDisk};
 use crate::shared::Shared;
-use crate::shared::persistence::WriterMessage;
+use crate::shared::modes::GlobalFlags;
+use crate::shared::persistence::{WriterControl, WriterMessage, WriterThread};
 
 /// The token of the file's reader of the write log.
 pub(super) const READER: u64 = 0;
@@ -30,8 +31,15 @@ const EMPTY_VERSION: u16 = 11;
 /// The end mark of a snapshot.
 const END_MARK: u8 = 0xff;
 
+/// The interval of attempts to begin the files, in a thread that waits for that.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The interval at which the written LSN is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// For how long the start waits for a former server to release the directory, in milliseconds, and how often it looks.
+const LOCKED_MS: i64 = 2000;
+const LOCKED_INTERVAL: Duration = Duration::from_millis(20);
 
 const IN_PROGRESS: CommandError =
     CommandError::new("ERR Background append only file rewriting already in progress");
@@ -50,17 +58,49 @@ pub enum AppendOnlyError {
     System(#[from] io::Error),
 }
 
-/// Opens the directory of the append-only files. Nothing is created.
+/// The working directory, of which the directory of the append-only files is part. Absolute: `CONFIG SET dir` moves the files
+/// with the next rewrite, not before.
+pub(super) fn working_directory() -> PathBuf {
+    if sync::simulation::is_simulated() {
+        return PathBuf::new();
+    }
+    std::env::current_dir().unwrap_or_default()
+}
+
+/// Opens the directory of the append-only files, and locks it. Only the lock file is created.
 ///
 /// # Errors
-/// An invalid manifest, a missing file, or the file system.
+/// An invalid manifest, a missing file, the file system, or another process uses the directory.
 pub fn open(config: &Config) -> Result<AppendOnlyFiles<ServerDisk>, FilesError> {
-    let layout = Layout {
-        parent: PathBuf::new(),
+    AppendOnlyFiles::open(disk::current(), layout(config, working_directory()))
+}
+
+/// Where the files are, in this working directory.
+#[must_use]
+pub fn layout(config: &Config, parent: PathBuf) -> Layout {
+    Layout {
+        parent,
         directory: PathBuf::from(&config.appenddirname),
         stem: config.appendfilename.clone().into_bytes(),
-    };
-    AppendOnlyFiles::open(disk::current(), layout)
+    }
+}
+
+/// As [`open`], at the start: the former server of the directory may still be ending, so a locked directory is opened again
+/// for a moment.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_at_start(config: &Config) -> Result<AppendOnlyFiles<ServerDisk>, FilesError> {
+    let deadline = Uptime::now().plus_ms(LOCKED_MS);
+    let mut opened = open(config);
+    if let Err(error @ FilesError::Locked { .. }) = &opened {
+        log::warn!("Waiting for a moment: {error}");
+    }
+    while matches!(opened, Err(FilesError::Locked { .. })) && Uptime::now() < deadline {
+        sync::thread::sleep(LOCKED_INTERVAL);
+        opened = open(config);
+    }
+    opened
 }
 
 /// Begins to write the append-only file of a server that has loaded these files; without files it has no data.
@@ -98,8 +138,7 @@ fn start_writer(shared: &'static Shared, files: AppendOnlyFiles<ServerDisk>) -> 
         log.attach(READER)
     });
     let reader = reader.ok_or_else(|| io::Error::other("the write log has too many readers"))?;
-    shared.persistence.append_only.keep_thread(Writer::start(shared, files, Some(reader))?);
-    Ok(())
+    Ok(Writer::start(shared, files, reader)?)
 }
 
 /// Switches the append-only file on while the server runs. It begins with a snapshot; until that is complete, former files
@@ -108,27 +147,81 @@ fn start_writer(shared: &'static Shared, files: AppendOnlyFiles<ServerDisk>) -> 
 /// # Errors
 /// Of the file system.
 pub fn switch_on(shared: &'static Shared, config: &Config) -> Result<(), AppendOnlyError> {
-    let mut files = reopen(shared, config)?;
-    files.start()?;
-    keep_rewriting(shared, || Writer::start(shared, files, None))
+    begin_with_snapshot(shared, config, Purpose::SwitchOn)
 }
 
-/// Opens the files after those of a thread that was ordered to stop, which may still be synchronising.
-fn reopen(shared: &Shared, config: &Config) -> Result<AppendOnlyFiles<ServerDisk>, FilesError> {
-    end(shared);
-    shared.persistence.append_only.clear_orders();
-    open(config)
-}
-
-/// Starts a thread that begins with a snapshot.
-fn keep_rewriting(
+/// Starts a thread that begins with a snapshot. If the thread before is still ending, for example because a
+/// synchronisation hangs, the new one waits for it, and errors of the file system are logged by then.
+fn begin_with_snapshot(
     shared: &'static Shared,
-    start: impl FnOnce() -> io::Result<JoinHandle<()>>,
+    config: &Config,
+    purpose: Purpose,
 ) -> Result<(), AppendOnlyError> {
     let append_only = &shared.persistence.append_only;
-    append_only.figures.note_rewrite_requested();
-    append_only.keep_thread(start().inspect_err(|_| append_only.figures.forget_rewrites_requested())?);
-    Ok(())
+    let started = match append_only.take_thread() {
+        Some(former) if !former.is_finished() => {
+            append_only.figures.note_rewrite_requested();
+            let config = config.clone();
+            Writer::start_later(shared, purpose, move |control| {
+                open_after(shared, former, &config, purpose, control)
+            })
+        }
+        former => {
+            former.map(|former| former.join(append_only));
+            append_only.clear_orders();
+            let mut files = open(config)?;
+            purpose.start(&mut files)?;
+            append_only.figures.note_rewrite_requested();
+            Writer::start_with_snapshot(shared, files, purpose)
+        }
+    };
+    Ok(started.inspect_err(|_| append_only.figures.forget_rewrites_requested())?)
+}
+
+/// Waits for the end of a thread, and begins its successor's files. Tries again while the file system does not allow
+/// it, and refuses writes meanwhile. `None`: the successor must end before.
+fn open_after(
+    shared: &Shared,
+    former: WriterThread,
+    config: &Config,
+    purpose: Purpose,
+    control: &WriterControl,
+) -> Option<AppendOnlyFiles<ServerDisk>> {
+    let append_only = &shared.persistence.append_only;
+    former.join(append_only);
+    append_only.clear_orders();
+    if !control.is_stopping() {
+        // The former thread may have shown its end when its successor had not taken its place yet.
+        show_beginning(shared, 0, true);
+    }
+    append_only.figures.begin_with_rewrite();
+    let accept_writes = || {
+        if purpose != Purpose::AfterFailure {
+            shared.note_append_failure(None);
+        }
+    };
+    accept_writes();
+    let mut is_logged = false;
+    while !control.is_stopping() {
+        let begun = open(config).and_then(|mut files| purpose.start(&mut files).map(|()| files));
+        match begun {
+            Ok(files) => {
+                accept_writes();
+                return Some(files);
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut is_logged, true) {
+                    log::error!("The append-only file can't be begun: {error}");
+                }
+                if purpose == Purpose::BaseOnly {
+                    break;
+                }
+                shared.note_append_failure(Some(error.to_string()));
+            }
+        }
+        append_only.wait_for_message(RETRY_INTERVAL);
+    }
+    None
 }
 
 /// `BGREWRITEAOF`: returns the status. As in Redis, a rewrite that a transaction requests counts as scheduled.
@@ -141,7 +234,9 @@ pub fn request_rewrite(shared: &'static Shared, is_queued: bool) -> Result<&'sta
     if figures.is_rewriting.load(Ordering::Relaxed) || (figures.is_rewrite_requested() && !is_other_busy) {
         return Err(IN_PROGRESS);
     }
-    if figures.is_on.load(Ordering::Relaxed) && !figures.is_ending.load(Ordering::Acquire) {
+    if fails_for_good(shared) {
+        begin_elsewhere(shared)?;
+    } else if figures.is_on.load(Ordering::Relaxed) && !figures.is_ending.load(Ordering::Acquire) {
         figures.note_rewrite_requested();
         shared
             .persistence
@@ -159,17 +254,40 @@ pub fn request_rewrite(shared: &'static Shared, is_queued: bool) -> Result<&'sta
     })
 }
 
+/// Whether writing fails to files that are in effect, so that they can't be written up to the cut of a rewrite.
+fn fails_for_good(shared: &Shared) -> bool {
+    let is_beginning = shared.persistence.append_only.figures.is_beginning.load(Ordering::Relaxed);
+    shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED) && !is_beginning
+}
+
+/// Begins the file anew in the working directory, because the one in another directory can't be written.
+///
+/// # Errors
+/// It can't be written in the working directory, or nothing can be begun there.
+fn begin_elsewhere(shared: &'static Shared) -> Result<(), CommandError> {
+    let append_only = &shared.persistence.append_only;
+    if append_only.is_home(&working_directory()) {
+        let reason = append_only.failure().unwrap_or_default();
+        log::error!("The append-only file can't be rewritten, because writing fails: {reason}");
+        append_only.figures.rewrite_failed.store(true, Ordering::Relaxed);
+        return Err(CANT_REWRITE);
+    }
+    log::warn!("Starting a new AOF file in another directory, because the present one can't be written.");
+    begin_with_snapshot(shared, &shared.config.load(), Purpose::AfterFailure).map_err(|error| {
+        log::error!("The append-only file can't be begun: {error}");
+        CANT_REWRITE
+    })
+}
+
 /// Writes the base of an append-only file that is switched off. As in Redis there is no increment behind it.
 fn write_once(shared: &'static Shared) -> Result<(), AppendOnlyError> {
-    let mut files = reopen(shared, &shared.config.load())?;
-    files.start_base_only()?;
-    keep_rewriting(shared, || Writer::start_base_only(shared, files))
+    begin_with_snapshot(shared, &shared.config.load(), Purpose::BaseOnly)
 }
 
 /// Switches the append-only file off. The log up to now is written and synchronised soon.
 pub fn switch_off(shared: &Shared) {
     shared.persistence.append_only.figures.is_ending.store(true, Ordering::Release);
-    shared.persistence.append_only.send(WriterMessage::Stop);
+    shared.persistence.append_only.stop_thread();
 }
 
 /// Waits until the log up to now is in the file, unless writing fails.
@@ -184,14 +302,11 @@ pub fn await_written(shared: &Shared) {
     }
 }
 
-/// Ends the append-only file: writes and synchronises the log up to now. Blocks until then.
-pub fn end(shared: &Shared) {
-    if let Some(thread) = shared.persistence.append_only.take_thread() {
-        shared.persistence.append_only.send(WriterMessage::Stop);
-        if thread.join().is_err() {
-            log::error!("The append-only thread has panicked");
-        }
-    }
+/// Ends the append-only file: writes and synchronises the log up to now. Blocks until then. Returns whether the file has
+/// all changes.
+pub fn end(shared: &Shared) -> bool {
+    let append_only = &shared.persistence.append_only;
+    append_only.take_thread().is_none_or(|thread| thread.join(append_only))
 }
 
 /// A snapshot without data.

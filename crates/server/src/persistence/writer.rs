@@ -6,20 +6,18 @@
 //! replies that wait for it (`always`), and writers when the log's buffer is full.
 //!
 //! Invariants:
-//! 1. The reader advances past bytes that are written (`everysec`, `no`) or synchronised (`always`). Later bytes are
-//!    still in the log and can be written again.
-//! 2. With `always`, the durable LSN is the end of the bytes that successful syncs cover. A reply that waits for it has
-//!    no data that a crash can lose.
+//! 1. The reader of the log is at the end of the file. The log keeps the bytes behind the synchronised size, so that they can
+//!    be written again, as long as they are few (`retained_size_max`); with `always`, all of them.
+//! 2. The durable LSN is the end of the bytes that successful syncs cover, whatever the policy. With `always` a reply that
+//!    waits for it has no data that a crash can lose.
 //! 3. While writing fails, commands that change data are refused, so the log grows no further.
 //!
-//! | failure | recovery, tried every second, and once when the file is switched off or the server ends |
-//! |---|---|
-//! | a write | the file is cut at the last complete write; the log still has the later bytes |
-//! | a sync with `always` | the file is cut at its synchronised size; the log still has the later bytes |
-//! | a sync otherwise | unsynchronised bytes have left the log: they are lost to this file, and a new history begins with a snapshot |
+//! What a failure means follows from positions, and never from the policy of the moment, which may have changed since the
+//! bytes were written. See `writer/failing.rs`; rewriting is in `writer/rewriting.rs`.
 //!
-//! Start reading at [`Writer::turn`]; rewriting is in `writer/rewriting.rs`.
+//! Start reading at [`Writer::turn`].
 
+mod failing;
 mod grouping;
 mod requests;
 mod rewriting;
@@ -29,17 +27,19 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::Lsn;
+
 use config::{Appendfsync, Config};
 use os::clock::{self, Ticks, Uptime};
 use persist::disk::Disk;
 use persist::files::{AppendOnlyFiles, FilesError};
 use persist::reading::timestamp_annotation;
 use sync::atomic::Ordering;
-use sync::thread::JoinHandle;
 use sync::write_log::LogReader;
 
 use crate::shared::Shared;
-use crate::shared::persistence::{Figures, WriterMessage, sync_event};
+use crate::shared::persistence::{Figures, WriterControl, sync_event};
+use failing::{Failed, Failure};
 use grouping::Grouping;
 use rewriting::Rewriting;
 
@@ -47,10 +47,13 @@ use rewriting::Rewriting;
 const WRITE_SIZE_MAX: usize = 1 << 20;
 
 /// The interval of synchronisations with `everysec`, in milliseconds.
-const SYNC_INTERVAL_MS: i64 = 1000;
+const SYNC_INTERVAL_MS: i64 = if cfg!(test) { 20 } else { 1000 };
 
 /// The interval of attempts to recover from a failure, in milliseconds.
 const RETRY_INTERVAL_MS: i64 = if cfg!(test) { 1 } else { 1000 };
+
+/// The part of the log's buffer that written bytes may occupy until they are synchronised.
+const RETAINED_SHARE: u64 = 4;
 
 /// How long changes may wait in the log before they are written, unless with `always`, in which replies wait for them. Under
 /// load the thread writes larger pieces, and no worker has to wake it.
@@ -71,85 +74,159 @@ pub struct Writer<D: Disk> {
     generation: u64,
     /// The start of the last sync with `everysec`.
     synced_at: Uptime,
+    /// The end of the bytes in the synchronised part of the file.
+    synced: Position,
     /// The second of the last annotation.
     annotated_at: i64,
     /// Whether the last write ended between two records.
     is_between_records: bool,
     failure: Option<Failure>,
+    /// Whether the former files lack changes, which are on disk only with the base that is being written.
+    has_gap: bool,
     is_stopping: bool,
+    control: Arc<WriterControl>,
 }
 
-/// A failure without a successful recovery yet.
-struct Failure {
-    /// Whether bytes that have left the log may not be on disk.
-    has_lost: bool,
-    retry_at: Uptime,
+/// A place in the log.
+#[derive(Clone, Copy)]
+struct Position {
+    lsn: Lsn,
+    is_between_records: bool,
+}
+
+/// Why files begin with a snapshot while the server runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The append-only file is switched on.
+    SwitchOn,
+    /// A base is written, and no increment behind it.
+    BaseOnly,
+    /// The former files can't be written and lack changes. Changes are refused until the base is complete.
+    AfterFailure,
+}
+
+impl Purpose {
+    /// Begins the files.
+    ///
+    /// # Errors
+    /// Of the file system; then nothing has changed.
+    pub fn start<D: Disk>(self, files: &mut AppendOnlyFiles<D>) -> Result<(), FilesError> {
+        match self {
+            Self::SwitchOn | Self::AfterFailure => files.start(),
+            Self::BaseOnly => files.start_base_only(),
+        }
+    }
+
+    fn rewriting(self) -> Rewriting {
+        match self {
+            Self::SwitchOn | Self::AfterFailure => Rewriting::new(true),
+            Self::BaseOnly => Rewriting::base_only(),
+        }
+    }
 }
 
 impl<D: Disk + Send + 'static> Writer<D>
 where
     D::File: Send,
 {
-    /// Starts the thread. The files accept appends, and `reader` is at their end. `None`: they begin with a
-    /// snapshot, which the thread takes.
+    /// Starts the thread. The files accept appends, and `reader` is at their end.
     ///
     /// # Errors
     /// The operating system can't start a thread.
     pub fn start(
         shared: &'static Shared,
         files: AppendOnlyFiles<D>,
-        reader: Option<LogReader>,
-    ) -> std::io::Result<JoinHandle<()>> {
-        let rewriting = Rewriting::new(reader.is_none());
-        Self::start_with(shared, files, reader, rewriting)
+        reader: LogReader,
+    ) -> std::io::Result<()> {
+        show_beginning(shared, files.total_size(), false);
+        let begin = move |control: &_| Some(Self::new(shared, files, Some(reader), control));
+        Self::start_with(shared, begin)
     }
 
-    /// Starts the thread to take a snapshot that becomes the base, and to end: see [`AppendOnlyFiles::start_base_only`].
+    /// Starts the thread, which begins with a snapshot. The files have begun for this purpose.
     ///
     /// # Errors
     /// The operating system can't start a thread.
-    pub fn start_base_only(
+    pub fn start_with_snapshot(
         shared: &'static Shared,
         files: AppendOnlyFiles<D>,
-    ) -> std::io::Result<JoinHandle<()>> {
-        Self::start_with(shared, files, None, Rewriting::base_only())
+        purpose: Purpose,
+    ) -> std::io::Result<()> {
+        show_beginning(shared, files.total_size(), true);
+        Self::start_with(shared, move |control| Some(Self::beginning(shared, files, purpose, control)))
+    }
+
+    /// As [`Self::start_with_snapshot`], in the files that `open` returns.
+    ///
+    /// # Errors
+    /// The operating system can't start a thread.
+    pub fn start_later(
+        shared: &'static Shared,
+        purpose: Purpose,
+        open: impl FnOnce(&WriterControl) -> Option<AppendOnlyFiles<D>> + Send + 'static,
+    ) -> std::io::Result<()> {
+        show_beginning(shared, 0, true);
+        Self::start_with(shared, move |control| {
+            let files = open(control)?;
+            show_beginning(shared, files.total_size(), true);
+            Some(Self::beginning(shared, files, purpose, control))
+        })
     }
 
     fn start_with(
         shared: &'static Shared,
+        begin: impl FnOnce(&Arc<WriterControl>) -> Option<Self> + Send + 'static,
+    ) -> std::io::Result<()> {
+        shared.persistence.append_only.start_thread(move |control| match begin(control) {
+            Some(mut writer) => {
+                while writer.turn() {}
+                writer.end();
+            }
+            None => show_end(shared, control),
+        })
+    }
+
+    /// One that begins with a snapshot.
+    fn beginning(
+        shared: &'static Shared,
+        files: AppendOnlyFiles<D>,
+        purpose: Purpose,
+        control: &Arc<WriterControl>,
+    ) -> Self {
+        let has_gap = purpose == Purpose::AfterFailure;
+        Self { rewriting: purpose.rewriting(), has_gap, ..Self::new(shared, files, None, control) }
+    }
+
+    fn new(
+        shared: &'static Shared,
         files: AppendOnlyFiles<D>,
         reader: Option<LogReader>,
-        rewriting: Rewriting,
-    ) -> std::io::Result<JoinHandle<()>> {
+        control: &Arc<WriterControl>,
+    ) -> Self {
         let generation = shared.config.generation();
-        let size = files.total_size();
-        let mut writer = Self {
+        let lsn = reader.as_ref().map(LogReader::lsn);
+        if let Some(lsn) = lsn {
+            shared.advance_durable(lsn);
+        }
+        let lsn = lsn.unwrap_or_else(|| shared.persistence.durable.end());
+        shared.persistence.append_only.set_homes(files.homes());
+        Self {
             shared,
             files,
-            rewriting,
+            rewriting: Rewriting::new(false),
             grouping: Grouping::default(),
             reader,
             config: shared.config.load_full(),
             generation,
             synced_at: Uptime::now(),
+            synced: Position { lsn, is_between_records: true },
             annotated_at: 0,
             is_between_records: true,
             failure: None,
+            has_gap: false,
             is_stopping: false,
-        };
-        let figures = writer.figures();
-        figures.size.store(size, Ordering::Relaxed);
-        figures.base_size.store(size, Ordering::Relaxed);
-        figures.is_on.store(true, Ordering::Relaxed);
-        figures.is_ending.store(false, Ordering::Release);
-        figures.is_beginning.store(writer.reader.is_none(), Ordering::Relaxed);
-        if let Some(reader) = &writer.reader {
-            shared.advance_durable(reader.lsn());
+            control: Arc::clone(control),
         }
-        sync::thread::Builder::new().name("append-only".to_owned()).spawn(move || {
-            while writer.turn() {}
-            writer.end();
-        })
     }
 
     fn figures(&self) -> &'static Figures {
@@ -163,30 +240,27 @@ where
             self.config = self.shared.config.load_full();
             self.remove_history();
         }
+        self.is_stopping |= self.control.is_stopping();
         while let Some(message) = self.shared.persistence.append_only.take_message() {
-            match message {
-                WriterMessage::Stop => self.is_stopping = true,
-                message => self.handle(message),
-            }
+            self.handle(message);
         }
-        if self.failure.is_some() && !self.recover() {
+        let had_failed = self.failure.is_some();
+        if had_failed && !self.recover() {
             // What the log has cannot be written before the next attempt, so it must not end the sleep.
             if !self.is_stopping {
                 self.shared.persistence.append_only.wait_for_message(SLEEP_MAX);
             }
             return !self.is_stopping;
         }
-        let result = self.write().and_then(|size| self.sync_if_due().map(|()| size));
-        self.rewrite();
-        let is_idle = match result {
+        let is_idle = match self.write().and_then(|size| self.sync_if_due().map(|()| size)) {
             Ok(size) => {
                 self.end_failure();
-                size == 0
+                self.rewrite();
+                size == 0 && self.failure.is_none()
             }
             Err(error) => {
-                let has_failed_before = self.failure.is_some();
                 self.fail(&error);
-                if self.is_stopping && has_failed_before {
+                if self.is_stopping && had_failed {
                     return false;
                 }
                 // The next turn recovers or waits.
@@ -223,25 +297,43 @@ where
         }
         let size = self.append_changes(if is_always { usize::MAX } else { WRITE_SIZE_MAX })?;
         if size == 0 {
+            self.release_replies();
             return Ok(0);
         }
         if is_always {
             let before_sync = Ticks::now();
             self.sync_now(sync_event(Appendfsync::Always))?;
             self.grouping.note(size as u64, Ticks::now().ns_since(before_sync));
+        } else {
+            self.limit_retained();
         }
-        if let Some(reader) = &mut self.reader {
-            reader.advance(size);
-        }
-        self.figures().size.fetch_add(size as u64, Ordering::Relaxed);
-        // Also where `no-appendfsync-on-rewrite` suspends syncs: replies do not wait for the end of the rewrite.
-        if self.config.appendfsync == Appendfsync::Always {
-            self.note_durable();
-        }
+        self.release_replies();
         Ok(size)
     }
 
-    /// Appends bytes that the log has now to the file, at most `size_max`. Returns their number. The reader stays.
+    /// Where `no-appendfsync-on-rewrite` suspends syncs, replies do not wait for the end of the rewrite.
+    fn release_replies(&self) {
+        if self.config.appendfsync == Appendfsync::Always
+            && self.policy() == Appendfsync::No
+            && !self.has_gap
+            && let Some(reader) = &self.reader
+            && reader.lsn() > self.shared.persistence.released.end()
+        {
+            self.shared.release_replies(reader.lsn());
+        }
+    }
+
+    /// Releases written bytes that the log keeps until they are synchronised, if they are many, or can't help any more.
+    fn limit_retained(&mut self) {
+        let size_max = self.shared.keyspace.log.capacity() / RETAINED_SHARE;
+        if let Some(reader) = &mut self.reader
+            && (reader.lsn().0 - reader.kept().0 > size_max || self.synced.lsn < reader.kept())
+        {
+            reader.release(reader.lsn());
+        }
+    }
+
+    /// Appends bytes that the log has now to the file, at most `size_max`. Returns their number.
     fn append_changes(&mut self, size_max: usize) -> Result<usize, Failed> {
         if self.config.aof_timestamp_enabled && self.is_between_records {
             self.annotate()?;
@@ -262,7 +354,9 @@ where
         let is_whole = size == chunk.len();
         let started = Ticks::now();
         self.files.append_pieces(&[first, second]).map_err(Failed::Write)?;
+        reader.pass(size);
         self.is_between_records = is_whole;
+        self.figures().size.fetch_add(size as u64, Ordering::Relaxed);
         self.note_latency(started, "aof-write");
         Ok(size)
     }
@@ -281,22 +375,13 @@ where
         Ok(())
     }
 
-    /// Synchronises the file if a second has passed since the last time.
+    /// Synchronises the file if that is due.
     fn sync_if_due(&mut self) -> Result<(), Failed> {
         if self.until_sync().is_none_or(|left| !left.is_zero()) {
             return Ok(());
         }
         self.synced_at = Uptime::now();
-        self.sync_now(sync_event(Appendfsync::Everysec))?;
-        self.note_durable();
-        Ok(())
-    }
-
-    /// Everything that was written counts as durable.
-    fn note_durable(&self) {
-        if let Some(reader) = &self.reader {
-            self.shared.advance_durable(reader.lsn());
-        }
+        self.sync_now(sync_event(Appendfsync::Everysec))
     }
 
     /// The synchronisation policy in force.
@@ -307,11 +392,15 @@ where
         }
     }
 
-    /// The time until the next sync with `everysec`; `None` if there is nothing to synchronise.
+    /// The time until the next sync, apart from those of writes; `None` if there is nothing to synchronise. With `always`,
+    /// only bytes that were written before it was in force are left: they are synchronised at once.
     fn until_sync(&self) -> Option<Duration> {
         let (size, synced_size) = self.files.current_size();
-        if self.policy() == Appendfsync::No || size == synced_size {
-            return None;
+        match self.policy() {
+            _ if size == synced_size => return None,
+            Appendfsync::No => return None,
+            Appendfsync::Always => return Some(Duration::ZERO),
+            Appendfsync::Everysec => {}
         }
         let left_ms = SYNC_INTERVAL_MS - Uptime::now().ms_since(self.synced_at);
         Some(Duration::from_millis(u64::try_from(left_ms).unwrap_or(0)))
@@ -325,65 +414,40 @@ where
         if let Some(delay_ms) = watch.end(Uptime::now()) {
             self.shared.report_delayed_sync(delay_ms);
         }
+        self.note_synced();
         result.map_err(Failed::Sync)?;
+        self.note_durable();
         self.note_latency(started, event);
         Ok(())
+    }
+
+    /// Notes how far the file is synchronised, after each step that may have synchronised it.
+    fn note_synced(&mut self) {
+        let (size, synced_size) = self.files.current_size();
+        if size == synced_size
+            && let Some(reader) = &mut self.reader
+        {
+            let lsn = reader.lsn();
+            self.synced = Position { lsn, is_between_records: self.is_between_records };
+            reader.release(lsn);
+        }
+    }
+
+    /// Publishes how far the log is durable, after a successful synchronisation of the file and its directory. While
+    /// the former files lack changes, nothing more is durable before the base is complete.
+    fn note_durable(&mut self) {
+        if !self.rewriting.is_beginning() {
+            self.figures().is_beginning.store(false, Ordering::Relaxed);
+            self.close_gap();
+        }
+        if !self.has_gap {
+            self.shared.advance_durable(self.synced.lsn);
+        }
     }
 
     fn note_latency(&self, started: Ticks, event: &'static str) {
         let ms = Ticks::now().ns_since(started) / 1_000_000;
         self.shared.note_latency(self.config.latency_monitor_threshold, event, ms);
-    }
-
-    /// Records a failure: from now on commands that change data are refused. Only the first one of several is logged.
-    fn fail(&mut self, failed: &Failed) {
-        let is_always = self.config.appendfsync == Appendfsync::Always;
-        let (Failed::Write(error) | Failed::Sync(error)) = failed;
-        let reason = match error {
-            FilesError::Disk { source, .. } => os_text(source),
-            other => other.to_string(),
-        };
-        if self.failure.is_none() {
-            log::error!("Error writing to the AOF file: {error}");
-        }
-        self.shared.note_append_failure(Some(reason));
-        let has_lost = matches!(failed, Failed::Sync(_)) && !is_always;
-        self.failure = Some(Failure { has_lost, retry_at: Uptime::now().plus_ms(RETRY_INTERVAL_MS) });
-    }
-
-    /// Prepares the files for another attempt after a failure, if one is due. Returns whether writing can be tried.
-    fn recover(&mut self) -> bool {
-        let Some(failure) = &mut self.failure else { return true };
-        if Uptime::now() < failure.retry_at && !self.is_stopping {
-            return false;
-        }
-        failure.retry_at = Uptime::now().plus_ms(RETRY_INTERVAL_MS);
-        // A failed sync with `always` leaves everything that it did not cover in the log: invariant 1.
-        if failure.has_lost {
-            return self.begin_new_history();
-        }
-        let Ok(cut_off) = self.files.undo_append().map(|()| 0).or_else(|_| self.files.rollback()) else {
-            return false;
-        };
-        let (size, synced_size) = self.files.current_size();
-        let result = self.files.sync();
-        if self.config.appendfsync != Appendfsync::Always
-            && (cut_off > 0 || result.is_err() && size > synced_size)
-            && let Some(failure) = &mut self.failure
-        {
-            // The log no longer has these bytes.
-            failure.has_lost = true;
-            return false;
-        }
-        result.is_ok()
-    }
-
-    /// Ends a failure after a successful write: commands that change data are accepted again.
-    fn end_failure(&mut self) {
-        if self.failure.take().is_some() {
-            log::warn!("AOF write error looks solved. The server can write again.");
-            self.shared.note_append_failure(None);
-        }
     }
 
     /// Publishes the state for `INFO`.
@@ -395,38 +459,28 @@ where
         let written = self.reader.as_ref().map_or(end, LogReader::lsn);
         figures.written.store(written.0, Ordering::Release);
     }
-
-    /// Ends the thread: synchronises and closes the file. No write is refused because of it any more.
-    fn end(mut self) {
-        self.abandon_rewrite();
-        // A torn write is cut off, if possible.
-        let is_whole = self.failure.is_none() || self.files.is_open() && self.files.undo_append().is_ok();
-        if self.failure.is_some() {
-            log::error!("The AOF file ends without the last changes, because writing fails");
-        }
-        // A file whose first snapshot is not complete was closed with its rewrite.
-        if is_whole
-            && self.files.is_open()
-            && let Err(error) = self.files.sync()
-        {
-            log::error!("Error synchronising the AOF file: {error}");
-        }
-        self.files.close();
-        self.figures().is_on.store(false, Ordering::Relaxed);
-        self.figures().is_beginning.store(false, Ordering::Relaxed);
-        self.figures().forget_rewrites_requested();
-        self.shared.note_append_failure(None);
-    }
 }
 
-/// The step that failed.
-enum Failed {
-    Write(FilesError),
-    Sync(FilesError),
+/// Shows that a thread writes the files, or is about to.
+pub(super) fn show_beginning(shared: &Shared, size: u64, is_beginning: bool) {
+    let figures = &shared.persistence.append_only.figures;
+    figures.size.store(size, Ordering::Relaxed);
+    figures.base_size.store(size, Ordering::Relaxed);
+    figures.is_on.store(true, Ordering::Relaxed);
+    figures.is_ending.store(false, Ordering::Release);
+    figures.is_beginning.store(is_beginning, Ordering::Relaxed);
 }
 
-/// The text of an error of the operating system, without its number.
-fn os_text(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+/// Shows that no thread writes the files, unless another one takes the place of this one. No write is refused because of
+/// it any more.
+fn show_end(shared: &Shared, control: &Arc<WriterControl>) {
+    let append_only = &shared.persistence.append_only;
+    append_only.at_end_of(control, || {
+        // What no file has waits for none.
+        shared.release_replies(shared.keyspace.log.end());
+        append_only.figures.is_on.store(false, Ordering::Relaxed);
+        append_only.figures.is_beginning.store(false, Ordering::Relaxed);
+        append_only.figures.forget_rewrites_requested();
+        shared.note_append_failure(None);
+    });
 }

@@ -21,6 +21,8 @@ pub struct Identity {
     pub system: String,
     /// Bytes of memory of the machine.
     pub system_memory: u64,
+    /// Memory that the server may use, in bytes: its container may have less than the machine.
+    pub available_memory: u64,
 }
 
 impl Identity {
@@ -40,6 +42,7 @@ impl Identity {
             replication_id: ArcSwap::from_pointee(random_id()),
             system: process::system_name(),
             system_memory: process::system_memory(),
+            available_memory: os::memory_limit::available_memory(),
         }
     }
 

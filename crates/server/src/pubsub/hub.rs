@@ -8,8 +8,8 @@
 //!    first audience that counts it: it gets the messages with that stamp or a later one.
 //! 3. Mail is posted inside the passage, where the audiences are read. An unsubscription changes the audience
 //!    and then waits until all publishers inside have left: then all mail that it is counted for has arrived.
-//! 4. No message or invalidation is sent while a connection changes its worker: the passage is closed. That
-//!    holds for every connection: others may redirect to it.
+//! 4. No message or invalidation is sent while a connection that may get some changes its worker: the passage is closed.
+//!    That holds for connections with subscriptions or tracking, and for those to which others redirect.
 //! 5. Prefixes have a table of their own, behind a lock, under which their mail is posted; so have
 //!    redirections. Locks are acquired in this order: one of `orders`, that of the prefixes, those within names.
 //!
@@ -24,12 +24,13 @@ use std::sync::Arc;
 use base::limits::{REPLAY_THREAD, THREAD_COUNT_MAX};
 use commands::subscriptions::SubscriptionKind;
 use commands::tracking::Redirection;
+use config::Config;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sync::{HashMap, Inside, Mutex, MutexGuard, OnceLock, Padded, Passage, RandomState};
 
 use super::names::{Audience, Channels, NamedAudience, Patterns};
 use crate::connection::registry::Registry;
-use crate::mail::message::{Heading, Message};
+use crate::mail::message::{Heading, Message, SHARED_TEXT_SIZE_MIN};
 use crate::mail::{Mail, Workers};
 
 /// Locks for the order of messages, to which channels are assigned by hash.
@@ -62,6 +63,8 @@ pub struct Hub {
     senders: Box<[Padded<Sender>]>,
     /// Number of congested workers.
     congested_count: AtomicU32,
+    /// The size from which on receivers share the text of a message, in bytes.
+    shared_size_min: AtomicUsize,
 }
 
 /// Receivers of changes besides the readers of a key.
@@ -132,7 +135,15 @@ impl Hub {
             seen_backlogs: AtomicUsize::new(0),
             senders: (0..SENDER_COUNT).map(|_| Padded(Sender::default())).collect(),
             congested_count: AtomicU32::new(0),
+            shared_size_min: AtomicUsize::new(SHARED_TEXT_SIZE_MIN),
         }
+    }
+
+    /// Follows `min-string-size-avoid-copy-reply-threaded`: with 0, no text is shared.
+    pub fn follow_config(&self, config: &Config) {
+        let shares = config.min_string_size_avoid_copy_reply_threaded > 0;
+        let size_min = if shares { SHARED_TEXT_SIZE_MIN } else { usize::MAX };
+        self.shared_size_min.store(size_min, Ordering::Relaxed);
     }
 
     pub(super) fn lock_caching(&self) -> MutexGuard<'_, Caching> {
@@ -233,18 +244,23 @@ impl Hub {
         meanwhile();
     }
 
-    /// Moves a connection to another worker with all its subscriptions; `meanwhile` runs while nothing is
-    /// published. It must send the connection to the new worker, with the stamp from which messages go to it there.
+    /// Moves a client's connection to another worker with all its subscriptions; `meanwhile` runs while nothing is published
+    /// that it may get. It must send the connection to the new worker, with the stamp from which messages go to it there.
+    /// `is_tracking`: it may get invalidations.
     pub fn change_thread(
         &self,
+        (client, is_tracking): (u64, bool),
         names: &[(SubscriptionKind, Arc<[u8]>)],
-        from: usize,
-        to: usize,
+        (from, to): (usize, usize),
         meanwhile: impl FnOnce(u64),
     ) {
-        let prefixes = &mut self.lock_caching().prefixes;
-        // The lock of the prefixes ensures that no other thread closes it.
-        let _closed = self.passage.close();
+        let caching = &mut *self.lock_caching();
+        let is_target = || caching.redirections.values().any(|redirection| redirection.target == client);
+        let may_receive = is_tracking || !names.is_empty() || is_target();
+        let prefixes = &mut caching.prefixes;
+        // The lock of the prefixes ensures that no other thread closes it. Publishers need not wait for the move of a
+        // connection that gets nothing.
+        let _closed = may_receive.then(|| self.passage.close());
         let since = self.changes.load(Ordering::SeqCst) + 1;
         for (kind, name) in names {
             if *kind != SubscriptionKind::Prefix {
@@ -290,7 +306,8 @@ impl Hub {
         }
         if count > 0 {
             let heading = Heading { kind, stamp, patterns: matching };
-            let message = Arc::new(Message::new(heading, channel, text));
+            let message =
+                Arc::new(Message::new(heading, channel, text, self.shared_size_min.load(Ordering::Relaxed)));
             for thread in threads.iter() {
                 self.expect(Some(sender), thread, message.size());
                 self.workers.post(thread, Mail::Published(Arc::clone(&message)));
@@ -494,7 +511,8 @@ mod tests {
         assert!(first < second);
         // Later messages go to the new worker, with a stamp from which on they are for the moved connection.
         let mut since = 0;
-        hub.change_thread(&[(SubscriptionKind::Channel, name)], 1, 2, |stamp| since = stamp);
+        let names = [(SubscriptionKind::Channel, name)];
+        hub.change_thread((7, false), &names, (1, 2), |stamp| since = stamp);
         assert_eq!(hub.publish(0, SubscriptionKind::Channel, b"c", b""), 2);
         assert!(since > second && posted(2)[0] >= since && posted(1)[0] >= since);
     }
@@ -507,7 +525,7 @@ mod tests {
         hub.begin(SubscriptionKind::Pattern, b"c?", 1);
         let text = vec![b'x'; BACKLOG_SIZE_MAX as usize];
         let heading = Heading { kind: SubscriptionKind::Channel, stamp: 0, patterns: Vec::new() };
-        let size = Message::new(heading, b"c", &text).size();
+        let size = Message::new(heading, b"c", &text, usize::MAX).size();
         assert!(!hub.is_congested());
         hub.publish(3, SubscriptionKind::Channel, b"c", &text);
         hub.publish(3, SubscriptionKind::Channel, b"c", &text);
@@ -538,7 +556,7 @@ mod tests {
         clients.insert(&record);
         let unread = |thread: usize| hub.workers.handle(thread).mailbox().unread_count();
         std::thread::scope(|scope| {
-            hub.change_thread(&[], 1, 2, |_| {
+            hub.change_thread((7, true), &[], (1, 2), |_| {
                 scope.spawn(|| hub.invalidate(0, b"key", &[7].into(), 9));
                 // It waits for the end of the move, or has sent the message to the old worker.
                 while hub.passage.step_count(0) == 0 && unread(1) == 0 {
@@ -548,5 +566,22 @@ mod tests {
             });
         });
         assert_eq!([1, 2].map(unread), [0, 1]);
+    }
+
+    #[test]
+    fn publishers_wait_only_for_the_move_of_a_connection_that_may_receive() {
+        let hub = hub();
+        let closes = |client: u64, is_tracking: bool, names: &[(SubscriptionKind, Arc<[u8]>)]| {
+            let mut is_closed = false;
+            hub.change_thread((client, is_tracking), names, (1, 2), |_| is_closed = hub.passage.is_closed());
+            is_closed
+        };
+        let (name, _) = hub.begin(SubscriptionKind::Channel, b"c", 1);
+        hub.set_redirection(8, Some(Redirection { target: 9, ..Redirection::default() }));
+        assert!(!closes(7, false, &[]));
+        assert!(closes(7, true, &[]) && closes(9, false, &[]));
+        assert!(closes(7, false, &[(SubscriptionKind::Channel, name)]));
+        hub.set_redirection(8, None);
+        assert!(!closes(9, false, &[]));
     }
 }

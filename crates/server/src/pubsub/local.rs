@@ -343,7 +343,8 @@ impl LocalSubscriptions {
             .iter()
             .flat_map(|kind| session.names_of(*kind).into_iter().map(|name| (*kind, name)))
             .collect();
-        self.hub.change_thread(&names, self.thread, to, |since| {
+        let client = (session.id, session.tracking.is_some());
+        self.hub.change_thread(client, &names, (self.thread, to), |since| {
             self.fetch();
             let Connection { session, out, .. } = &mut *connection;
             self.write_pending(token, session, out);

@@ -13,7 +13,7 @@ use commands::session::{Session, SessionFlags};
 use config::Config;
 use keyspace::{Latched, Latches};
 use os::clock::Ticks;
-use script::{LogLevel, Run, ScriptFlags, Server, Verdict};
+use script::{INTERVAL_MAX, LogLevel, Run, ScriptFlags, Server, Verdict};
 use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
 use sync::simulation::{self, Fault, Gap};
@@ -23,11 +23,21 @@ use wire::request::{Args, ArgsBuf};
 use crate::monitoring::command_log::Thresholds;
 use crate::scripts::ScriptLatches;
 use crate::scripts::cache::Script;
+use crate::scripts::memory::MemoryShare;
 use crate::scripts::running::RunningScript;
 use crate::shared::Shared;
 
 /// How long a script runs until its worker serves others, in nanoseconds.
 const SLICE_NS_MAX: u64 = 1_000_000;
+
+/// How long the commands that a script calls take until it is interrupted, in nanoseconds.
+const CALLED_NS_MAX: u64 = 10_000_000;
+
+/// The time on the clock goes on for scripts that run longer than this, in milliseconds, if `busy-reply-threshold` is 0.
+const FROZEN_MS_MAX: u64 = 5_000;
+
+/// The fewest instructions between two interrupts.
+const INTERVAL_MIN: u32 = 10;
 
 /// A script or function.
 #[derive(Clone)]
@@ -40,6 +50,10 @@ pub enum Code {
         name: Vec<u8>,
         /// The flags that it declares.
         flags: ScriptFlags,
+        /// Whether the code of its library proves that it accesses declared keys only.
+        keeps_to_keys: bool,
+        /// The libraries of which this is true.
+        generation: u64,
     },
 }
 
@@ -97,6 +111,8 @@ pub struct Job {
     pub(super) allows_oom: bool,
     pub(super) has_written: bool,
     pub(super) has_met_undeclared: bool,
+    /// Whether one of its commands accesses all slots.
+    pub(super) has_needed_all: bool,
     /// Whether the script may pause while its worker serves others.
     pub(super) may_pause: bool,
     /// The connection whose request it is; 0: it is closed.
@@ -112,6 +128,13 @@ pub struct Job {
     pub(super) pause: Option<Rc<dyn Fn()>>,
     pub(super) started: Ticks,
     pub(super) slice_began: Ticks,
+    /// When it was last interrupted, and the instructions until it is again.
+    interrupted_at: Ticks,
+    interval: u32,
+    /// How long the commands took that it has called since.
+    pub(super) called_ns: u64,
+    /// What the interpreter uses.
+    memory: MemoryShare,
     /// Whether the script pauses, so that its next slice begins when it continues.
     pub(super) pauses: bool,
     /// Whether the log has a line about how long it runs.
@@ -141,6 +164,7 @@ impl Job {
             allows_oom: false,
             has_written: false,
             has_met_undeclared: false,
+            has_needed_all: false,
             may_pause: false,
             client: 0,
             rerun_latches: ScriptLatches::Declared,
@@ -152,6 +176,10 @@ impl Job {
             pause: None,
             started: now,
             slice_began: now,
+            interrupted_at: now,
+            interval: INTERVAL_MAX,
+            called_ns: 0,
+            memory: MemoryShare::new(&shared.scripts.memory),
             pauses: false,
             is_reported: false,
         }
@@ -174,18 +202,23 @@ impl Job {
         own.users_version = caller.users_version;
         own.authenticated = true;
         own.is_import_source = caller.is_import_source;
-        own.tracking = caller.tracking.take();
+        // A copy: the connection receives invalidations while the script is paused.
+        own.tracking.clone_from(&caller.tracking);
         own.flags = caller.flags & (SessionFlags::NO_TOUCH | SessionFlags::TRACKING);
         own.flags |= SessionFlags::IN_EXEC | SessionFlags::IN_SCRIPT;
         own.flags |= caller.flags & (SessionFlags::TRACKING_BCAST | SessionFlags::TRACKING_NOLOOP);
         self.protocol = caller.protocol;
+        self.memory.begin();
         self.has_written = false;
         self.is_reported = false;
         self.has_met_undeclared = false;
+        self.has_needed_all = false;
         self.rerun_latches = ScriptLatches::Declared;
         self.out.clear();
         self.started = Ticks::now();
         self.slice_began = self.started;
+        self.interrupted_at = self.started;
+        self.called_ns = 0;
         if self.data.logs() && !self.data.effects.is_transaction() {
             self.data.effects.begin_transaction();
         }
@@ -201,7 +234,7 @@ impl Job {
         // The effects of its commands are logged instead of the request.
         ctx.effects.is_logged = self.data.logs();
         ctx.data.exchange(&mut self.data);
-        ctx.session.tracking = self.session.tracking.take();
+        self.session.tracking = None;
         ctx.session.command_count += std::mem::take(&mut self.session.command_count);
         ctx.effects.dirty += std::mem::take(&mut self.effects.dirty);
         ctx.effects.needs_barrier |= std::mem::take(&mut self.effects.needs_barrier);
@@ -241,6 +274,27 @@ impl Job {
             crate::scripts::kill_command(code.kind()),
             String::from_utf8_lossy(&code.name()),
         );
+    }
+
+    /// Fewer instructions until the next interrupt if those before took long, as each may copy a large string.
+    fn adapt_interval(&mut self, ns: u64) {
+        if ns > 2 * SLICE_NS_MAX {
+            let fitting = u64::from(self.interval) * SLICE_NS_MAX / ns;
+            self.interval = u32::try_from(fitting).unwrap_or(u32::MAX).max(INTERVAL_MIN);
+        } else {
+            self.interval = self.interval.saturating_mul(2).min(INTERVAL_MAX);
+        }
+    }
+
+    /// A script sees one time, unless it has run so long that it may wait for a later one.
+    fn follow_clock(&mut self, now: Ticks) {
+        let threshold_ms = match self.config.busy_reply_threshold {
+            0 => FROZEN_MS_MAX,
+            threshold_ms => threshold_ms,
+        };
+        if now.ns_since(self.started) / 1_000_000 >= threshold_ms {
+            self.session.script_micros = None;
+        }
     }
 
     /// Enters the list of the scripts that run long.
@@ -289,10 +343,8 @@ impl Server for Job {
     }
 
     fn is_allowed(&mut self, args: Args<'_>) -> Option<bool> {
+        // The number of arguments is of no interest, as in Valkey.
         let found = self.find(args)?;
-        if !found.command.accepts(args.len()) {
-            return None;
-        }
         let (db, db_count): (DbIndex, usize) = (self.session.db, self.data.db_count());
         Some(self.session.user.check(found.id, args, db, db_count).is_ok())
     }
@@ -314,25 +366,48 @@ impl Server for Job {
     }
 
     fn interrupt(&mut self) -> Verdict {
+        // Without the time that a simulation lets pass here, which does not depend on the number of instructions.
+        let passed_ns = Ticks::now().ns_since(self.interrupted_at);
         simulation::pass(Gap::ScriptHook);
         if simulation::planted(Fault::ScriptLetsGo) {
             self.let_go();
+        }
+        let now = Ticks::now();
+        self.called_ns = 0;
+        if std::mem::take(&mut self.pauses) {
+            self.slice_began = now;
+        } else {
+            self.adapt_interval(passed_ns);
+        }
+        self.interrupted_at = now;
+        if self.running.is_none() && now.ns_since(self.started) < SLICE_NS_MAX {
+            return Verdict::Continue;
         }
         let running = self.register();
         if running.is_killed.load(Ordering::Acquire) && !running.has_written.load(Ordering::Relaxed) {
             return Verdict::Kill;
         }
-        let now = Ticks::now();
         if !self.is_reported {
             self.report_if_slow(now);
         }
-        if std::mem::take(&mut self.pauses) {
-            self.slice_began = now;
-        }
+        self.follow_clock(now);
         if self.may_pause && now.ns_since(self.slice_began) > SLICE_NS_MAX {
             self.pauses = true;
             return Verdict::Yield;
         }
         Verdict::Continue
+    }
+
+    fn interval(&self) -> u32 {
+        self.interval
+    }
+
+    fn is_due(&self) -> bool {
+        self.called_ns > CALLED_NS_MAX
+    }
+
+    fn memory_max(&mut self, used: usize) -> usize {
+        let allowed = self.memory.report(used as u64, self.config.lua_memory_limit);
+        usize::try_from(allowed).unwrap_or(usize::MAX)
     }
 }

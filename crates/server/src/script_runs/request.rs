@@ -25,6 +25,9 @@ use crate::monitoring::command_log::Cost;
 use crate::scripts::{ScriptLatches, errors};
 use crate::shared::modes::GlobalFlags;
 
+/// A script that only reads is run again with the latches of at most so many slots; beyond, with all.
+const FURTHER_COUNT_MAX: usize = 256;
+
 /// Why a command is not run.
 pub(super) enum Refusal {
     /// The reply is an error.
@@ -63,7 +66,10 @@ impl Job {
         };
         self.check(found, args)?;
         self.plan(found, args)?;
-        self.hold(found, args)?;
+        if self.hold(found, args)? {
+            // Permissions and modes may have changed meanwhile.
+            self.check(found, args)?;
+        }
         if found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             self.has_written |= found.command.flags.contains(Flags::WRITE);
             if let Some(running) = &self.running {
@@ -173,8 +179,9 @@ impl Job {
         let error = denial.error(user.name(), name);
         let text = error.text();
         let reason = text.strip_prefix(b"NOPERM ").unwrap_or(text);
-        let error = CommandError::quoting([b"ERR ACL failure in script: ", reason].concat());
-        Err(self.counted(Some(found), error))
+        // Counted as the denial that it is, although its text has another code.
+        self.counted(Some(found), error.clone());
+        Err(CommandError::quoting([b"ERR ACL failure in script: ", reason].concat()))
     }
 
     /// Plans the keys of the command.
@@ -194,11 +201,8 @@ impl Job {
         Ok(())
     }
 
-    /// Checks that the latches that the command needs are held.
-    fn hold(&mut self, found: ResolvedCommand, args: Args<'_>) -> Result<(), Refusal> {
-        if self.data.holds_everything() && !self.reads_only {
-            return Ok(());
-        }
+    /// Checks that the latches that the command needs are held, or takes them. Returns whether the script has waited.
+    fn hold(&mut self, found: ResolvedCommand, args: Args<'_>) -> Result<bool, Refusal> {
         let command = found.command;
         let reaches = !self.session.user.is_restricted() || {
             let (db, db_count) = (self.session.db, self.data.db_count());
@@ -213,13 +217,17 @@ impl Job {
             Access::Read => (false, self.session.tracks_reads()),
             _ => (false, false),
         };
+        self.has_needed_all |= needs_all;
+        if self.data.holds_everything() && !self.reads_only {
+            return Ok(false);
+        }
         let is_held = |key: &PlannedKey| {
             let slot = slot_of_hash(key.hash);
             if writes { self.data.holds_for_writing(slot) } else { self.data.holds(slot) }
         };
         let all_held = (!needs_all || self.data.holds_everything()) && self.planned.iter().all(is_held);
         if all_held {
-            return Ok(());
+            return Ok(false);
         }
         self.has_met_undeclared = true;
         let extended = self.extend(needs_all, writes);
@@ -230,17 +238,23 @@ impl Job {
     }
 
     /// Latches what a command needs and the script does not hold. A script that only reads takes what is free, and is run
-    /// again otherwise. One that holds the token waits: see `docs/design/scripts.md` for why that ends.
+    /// again otherwise. One that holds the token waits: see `docs/design/scripts.md` for why that ends. Returns whether it
+    /// has waited.
     #[cold]
-    fn extend(&mut self, needs_all: bool, writes: bool) -> Result<(), Refusal> {
+    fn extend(&mut self, needs_all: bool, writes: bool) -> Result<bool, Refusal> {
         if !self.data.holds_for_writing(SCRIPT_TOKEN) || self.pause.is_none() {
             let only_reads = self.reads_only && !needs_all && !writes;
             let slots = self.planned.iter().map(|key| slot_of_hash(key.hash));
             let (latches, data) = (&mut self.latches, &mut self.data);
             if only_reads && slots.into_iter().all(|slot| latches.try_latch_extra_to_read(data, slot)) {
-                return Ok(());
+                return Ok(false);
             }
-            self.rerun_latches = ScriptLatches::Everything;
+            if self.has_written {
+                // Else its changes would be made twice.
+                let error = CommandError::new("ERR Script accessed a key that it has not declared");
+                return Err(self.counted(None, error).into());
+            }
+            self.rerun_latches = self.further_latches(only_reads);
             return Err(Refusal::RunAgain);
         }
         if needs_all {
@@ -250,14 +264,28 @@ impl Job {
             }
             let all: Vec<Slot> = (0..SLOT_COUNT as u16).map(Slot::new).collect();
             self.latches.latch_free_too(&mut self.data, &all);
-            return all.into_iter().try_for_each(|slot| self.wait_for(slot));
+            return all.into_iter().try_fold(false, |waited, slot| Ok(self.wait_for(slot)? | waited));
         }
-        (0..self.planned.len()).try_for_each(|index| self.wait_for(slot_of_hash(self.planned[index].hash)))
+        let mut indices = 0..self.planned.len();
+        indices.try_fold(false, |waited, index| {
+            Ok(self.wait_for(slot_of_hash(self.planned[index].hash))? | waited)
+        })
+    }
+
+    /// The latches for the next run of a script that only reads: those that it has, and those that its command needs.
+    fn further_latches(&self, only_reads: bool) -> ScriptLatches {
+        let mut slots = self.data.held_slots();
+        slots.extend(self.planned.iter().map(|key| slot_of_hash(key.hash)));
+        match only_reads && slots.len() <= FURTHER_COUNT_MAX {
+            true => ScriptLatches::Further(slots.into()),
+            false => ScriptLatches::Everything,
+        }
     }
 
     /// Waits for a latch, while the worker serves others. As long as it has written nothing, a script does not wait for one
-    /// that runs too long.
-    fn wait_for(&mut self, slot: Slot) -> Result<(), Refusal> {
+    /// that runs too long. Returns whether it has waited.
+    fn wait_for(&mut self, slot: Slot) -> Result<bool, Refusal> {
+        let mut has_waited = false;
         while !self.latches.try_latch_extra(&mut self.data, slot) {
             let is_killed = self.register().is_killed.load(Ordering::Acquire);
             let running = &self.shared.scripts.running;
@@ -270,12 +298,13 @@ impl Job {
                 let kind = self.code.as_ref().map_or(ScriptKind::Script, Code::kind);
                 return Err(self.counted(None, errors::killed(kind)).into());
             }
+            has_waited = true;
             match &self.pause {
                 Some(pause) => pause(),
                 None => sync::thread::yield_now(),
             }
         }
-        Ok(())
+        Ok(has_waited)
     }
 
     /// Pauses without latches: a planted fault. The token is latched again first.
@@ -317,6 +346,7 @@ impl Job {
         if ctx.session.tracking.is_some() {
             ctx.record_reads();
         }
+        ctx.delete_expired_at_once();
         self.effects.log_request(&mut self.data, found.command, args, db, dirty_before);
         self.session.blocked = None;
         self.session.unfinished = None;
@@ -330,6 +360,7 @@ impl Job {
             self.shared.monitoring.errors.count(error.code());
         }
         let ns = Ticks::now().ns_since(began);
+        self.called_ns += ns;
         statistics.ran(found.id, 1, ns);
         // Sizes are those of what a client sends and receives.
         let cost = Cost { ns, reply_size: 0, request_size: 0 };

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use commands::command::{Access, Flags};
 use commands::context::Ctx;
 use commands::error::CommandError;
-use commands::host::{Host, ScriptName, ScriptRequest};
+use commands::host::{Host, ScriptKind, ScriptName, ScriptRequest};
 use commands::identity::{REDIS_VERSION, VALKEY_VERSION};
 use commands::index::PlanKind;
 use commands::session::{Session, SessionFlags};
 use commands::table::ResolvedCommand;
 use keyspace::Latched;
+use os::clock::Ticks;
 use script::{DigestMap, LoadedLibrary, Outcome, ScriptFlags, Settings, Version};
 use sync::Mode;
 use sync::atomic::Ordering;
@@ -31,7 +32,8 @@ use crate::scripts::{ScriptLatches, Totals, errors};
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
 
-/// Scripts that a worker pauses at once. A further one is refused.
+/// Scripts that a worker pauses at once. While there are so many, further ones wait, apart from those of transactions that
+/// have begun.
 const PAUSED_COUNT_MAX: usize = 16;
 
 /// Scripts that a worker finds without a lock.
@@ -52,6 +54,8 @@ pub enum ScriptPlan {
     Declared(Mode),
     /// Those of its keys, and the token, for writing: it may latch further slots while it runs.
     WithToken,
+    /// Those of its keys and of further slots, for reading.
+    Further,
     /// All.
     Everything(Mode),
 }
@@ -102,7 +106,7 @@ impl WorkerScripts {
         found: ResolvedCommand,
         args: Args<'_>,
         session: &Session,
-        latches: ScriptLatches,
+        latches: &ScriptLatches,
     ) -> ScriptPlan {
         if session.unfinished.is_some() {
             return ScriptPlan::Nothing;
@@ -110,7 +114,10 @@ impl WorkerScripts {
         let Ok(code) = self.resolve(name_of(found, args)) else { return ScriptPlan::Nothing };
         let reads_only = matches!(found.command.access, Access::Script { reads_only: true })
             || code.flags().contains(ScriptFlags::NO_WRITES);
-        let keeps_to_keys = matches!(&code, Code::Script(script) if script.analysis.keeps_to_keys);
+        let keeps_to_keys = match &code {
+            Code::Script(script) => script.analysis.keeps_to_keys,
+            Code::Function { keeps_to_keys, .. } => *keeps_to_keys,
+        };
         let needs_everything = match &code {
             Code::Script(script) => script.needs_everything.load(Ordering::Relaxed),
             Code::Function { .. } => false,
@@ -118,11 +125,10 @@ impl WorkerScripts {
         *self.planned.borrow_mut() = Some(code);
         let mode = if reads_only && !session.tracks_reads() { Mode::Read } else { Mode::Write };
         match latches {
-            _ if needs_everything || latches == ScriptLatches::Everything => {
-                ScriptPlan::Everything(Mode::Write)
-            }
+            _ if needs_everything || *latches == ScriptLatches::Everything => ScriptPlan::Everything(mode),
             _ if keeps_to_keys => ScriptPlan::Declared(mode),
             _ if !self.may_pause => ScriptPlan::Everything(mode),
+            ScriptLatches::Further(_) if mode == Mode::Read => ScriptPlan::Further,
             // What only reads can be run again at any time.
             _ if mode == Mode::Read => ScriptPlan::Declared(mode),
             _ => ScriptPlan::WithToken,
@@ -161,9 +167,16 @@ impl WorkerScripts {
     fn resolve(&self, name: ScriptName<'_>) -> Result<Code, CommandError> {
         match name {
             ScriptName::Function(name) => {
+                // Before the libraries, so that it is never newer than they are.
+                let generation = self.shared.scripts.libraries.generation();
                 let set = self.shared.scripts.libraries.all();
                 let function = set.function(name).ok_or(errors::FUNCTION_NOT_FOUND)?;
-                Ok(Code::Function { name: function.name.clone(), flags: function.flags })
+                Ok(Code::Function {
+                    name: function.name.clone(),
+                    flags: function.flags,
+                    keeps_to_keys: function.keeps_to_keys,
+                    generation,
+                })
             }
             ScriptName::Sha(sha) => self.script_of(sha).ok_or(errors::NO_SCRIPT).map(Code::Script),
             ScriptName::Body(body) => self.script(body).map(Code::Script),
@@ -271,7 +284,7 @@ impl WorkerScripts {
         if let Some(engine) = self.idle.borrow_mut().take_if(|engine| engine.is_insecure == is_insecure) {
             return Ok(engine);
         }
-        Engine::new(settings(self.shared)).map_err(super::no_interpreter)
+        Engine::new(settings(self.shared), &self.shared.scripts).map_err(super::no_interpreter)
     }
 
     fn put_back(&self, engine: Engine) {
@@ -292,25 +305,30 @@ impl WorkerScripts {
             let progress = engine.continue_run();
             return self.went_on(engine, progress, ctx, out);
         }
+        // Before anything can fail, as other commands.
+        self.feed_monitors(ctx);
         let code = match self.take_planned(request.name) {
             Some(code) => code,
             None => self.resolve(request.name)?,
         };
         let code = self.enter(code, request.name)?;
-        self.feed_monitors(ctx);
         self.check(&code, request.reads_only, ctx)?;
         let in_transaction = ctx.session.flags.contains(SessionFlags::IN_EXEC);
-        let is_full = self.paused.borrow().len() >= PAUSED_COUNT_MAX;
-        // A transaction that has begun is not refused in part.
-        if is_full && !in_transaction {
-            return Err(errors::busy(code.kind()));
-        }
         let mut engine = self.take_engine()?;
         if matches!(code, Code::Function { .. })
             && let Err(error) = self.follow_libraries(&mut engine)
         {
             self.put_back(engine);
             return Err(error);
+        }
+        // Its latches may not be those that the present code needs.
+        if let Code::Function { generation, .. } = &code
+            && engine.libraries_generation != Some(*generation)
+            && !in_transaction
+        {
+            self.put_back(engine);
+            self.rerun_latches.set(Some(ScriptLatches::Declared));
+            return Ok(());
         }
         if let Code::Script(script) = &code {
             self.shared.scripts.cache.touch(script);
@@ -322,16 +340,19 @@ impl WorkerScripts {
         job.reads_only = request.reads_only || code.flags().contains(ScriptFlags::NO_WRITES);
         job.allows_oom = code.flags().contains(ScriptFlags::ALLOW_OOM);
         job.code = Some(code);
-        job.may_pause = self.may_pause && !is_full;
+        job.may_pause = self.may_pause;
+        engine.may_write = !job.reads_only || in_transaction;
+        engine.kind = job.code.as_ref().map_or(ScriptKind::Script, Code::kind);
         refill(&mut job.keys, request.keys);
         refill(&mut job.arguments, request.arguments);
         job.begin(ctx);
+        engine.started = job.started;
         let progress = engine.begin(job);
         self.went_on(engine, progress, ctx, out)
     }
 
     /// Shows the request to monitors, before its commands.
-    fn feed_monitors(&self, ctx: &Ctx<'_>) {
+    pub fn feed_monitors(&self, ctx: &Ctx<'_>) {
         if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) {
             let found = ResolvedCommand { command: ctx.command, id: ctx.id, plan_kind: PlanKind::Other };
             let now = os::clock::unix_micros();
@@ -367,12 +388,7 @@ impl WorkerScripts {
         if engine.libraries_generation == Some(generation) {
             return Ok(());
         }
-        engine.forget_functions();
-        for library in &libraries.all().libraries {
-            engine.load_library(&library.code)?;
-        }
-        engine.libraries_generation = Some(generation);
-        Ok(())
+        engine.follow_libraries(&libraries.all(), generation)
     }
 
     fn take_paused(&self, client: u64) -> Option<Engine> {
@@ -397,24 +413,36 @@ impl WorkerScripts {
                 return Ok(());
             }
         };
-        if let (Outcome::Again, Some(Code::Script(script))) = (&outcome, &job.code) {
-            script.needs_everything.store(true, Ordering::Relaxed);
+        if let Some(Code::Script(script)) = &job.code {
+            let needs_everything = &script.needs_everything;
+            if matches!(outcome, Outcome::Again) && job.has_needed_all {
+                needs_everything.store(true, Ordering::Relaxed);
+            } else if !job.has_needed_all && job.data.holds_everything() {
+                // What an earlier run has shown is not true of this one.
+                needs_everything.store(false, Ordering::Relaxed);
+            }
         }
-        let kind = job.code.as_ref().map_or(commands::host::ScriptKind::Script, Code::kind);
+        let kind = job.code.as_ref().map_or(ScriptKind::Script, Code::kind);
         if job.has_met_undeclared && !matches!(outcome, Outcome::Again) {
             Totals::count(&self.shared.scripts.totals.undeclared);
         }
         job.end(ctx, ctx.session.flags.contains(SessionFlags::IN_EXEC));
         let result = match outcome {
             Outcome::Failed(error) if !error.is_counted => Err(CommandError::quoting(error.text)),
-            Outcome::Replied | Outcome::Failed(_) => {
+            Outcome::Replied => {
+                out.raw(&job.out);
+                Ok(())
+            }
+            Outcome::Failed(_) => {
+                // The error is counted; the request that replies with it failed, too.
+                self.shared.monitoring.statistics.thread(self.thread).command(ctx.id).failed.add(1);
                 out.raw(&job.out);
                 Ok(())
             }
             Outcome::Killed => Err(errors::killed(kind)),
             Outcome::Again => {
                 Totals::count(&self.shared.scripts.totals.repeated);
-                self.rerun_latches.set(Some(job.rerun_latches));
+                self.rerun_latches.set(Some(std::mem::take(&mut job.rerun_latches)));
                 Ok(())
             }
         };
@@ -425,8 +453,6 @@ impl WorkerScripts {
     fn retire(&self, mut engine: Engine, job: Box<Job>) {
         engine.client = 0;
         engine.job = Some(job);
-        let statistics = self.shared.monitoring.statistics.thread(self.thread);
-        statistics.script_bytes.set(engine.used_memory() as u64);
         self.put_back(engine);
     }
 
@@ -434,6 +460,27 @@ impl WorkerScripts {
     #[must_use]
     pub fn is_paused(&self, client: u64) -> bool {
         self.paused.borrow().iter().any(|engine| engine.client == client)
+    }
+
+    /// Whether so many scripts are paused that further ones wait.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.paused.borrow().len() >= PAUSED_COUNT_MAX
+    }
+
+    /// The kind of a paused script, if all paused ones have run longer than this.
+    #[must_use]
+    pub fn busy_if_all(&self, threshold_ms: u64) -> Option<ScriptKind> {
+        let (paused, now) = (self.paused.borrow(), Ticks::now());
+        let is_busy = |engine: &Engine| now.ns_since(engine.started) / 1_000_000 >= threshold_ms;
+        let kind = paused.first().map(|engine| engine.kind);
+        kind.filter(|_| threshold_ms > 0 && paused.iter().all(is_busy))
+    }
+
+    /// Whether a script is paused that may write, alone or in a transaction.
+    #[must_use]
+    pub fn has_begun_to_write(&self) -> bool {
+        self.paused.borrow().iter().any(|engine| engine.may_write)
     }
 
     /// Whether no script is paused.
@@ -480,6 +527,7 @@ pub(super) fn settings(shared: &Shared) -> Settings {
     let is_redis = config.extended_redis_compatibility;
     Settings {
         memory_max: usize::try_from(config.lua_memory_limit).unwrap_or(usize::MAX),
+        stack_size: super::engine::STACK_SIZE,
         allows_insecure_api: config.lua_enable_insecure_api,
         versions: vec![
             ("REDIS_VERSION", Version::Text(REDIS_VERSION)),

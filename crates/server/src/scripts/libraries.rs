@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use commands::error::CommandError;
 use commands::host::{FunctionFacts, LibraryFacts, RestorePolicy};
+use script::analyse_library;
 use script::{LibraryHeader, LoadedLibrary, ScriptFlags};
 use sync::atomic::{AtomicU64, Ordering};
 use sync::{Mutex, MutexGuard};
@@ -19,6 +20,8 @@ pub struct FunctionEntry {
     pub name: Vec<u8>,
     /// The flags that it declares.
     pub flags: ScriptFlags,
+    /// Whether the code of its library proves that it accesses declared keys only.
+    pub keeps_to_keys: bool,
 }
 
 /// All libraries at one time.
@@ -104,8 +107,9 @@ impl Libraries {
             }
             changed.remove(&library.name);
         }
-        for library in &given.libraries {
-            changed.add(&library.code, false, loader)?;
+        for library in given.libraries {
+            changed.check_names(&library, &HashSet::new())?;
+            changed.insert(library, &mut given.functions);
         }
         self.replace(&mut set, changed);
         Ok(())
@@ -147,25 +151,16 @@ impl LibrarySet {
             ));
         }
         let loaded = loader(code)?;
-        let former: HashSet<Vec<u8>> = replaced
-            .iter()
-            .flat_map(|library| &library.functions)
-            .map(|function| function.name.to_ascii_lowercase())
-            .collect();
-        for function in &loaded.functions {
-            let key = function.name.to_ascii_lowercase();
-            if self.functions.contains_key(&key) && !former.contains(&key) {
-                return Err(CommandError::quoting(
-                    [b"ERR Function ", &function.name[..], b" already exists"].concat(),
-                ));
-            }
-        }
-        self.remove(&header.name);
+        let former: HashSet<Vec<u8>> = replaced.iter().flat_map(|library| keys_of(library)).collect();
         let mut facts =
             LibraryFacts { name: header.name.clone(), code: code.to_vec(), functions: Vec::new() };
+        let header_size = code.iter().position(|byte| *byte == b'\n').map_or(code.len(), |end| end + 1);
+        let analysis = analyse_library(&code[header_size..]);
+        let mut entries = HashMap::new();
         for function in loaded.functions {
-            let entry = FunctionEntry { name: function.name.clone(), flags: function.flags };
-            self.functions.insert(function.name.to_ascii_lowercase(), entry);
+            let keeps_to_keys = analysis.keeps_to_keys(&function.name);
+            let entry = FunctionEntry { name: function.name.clone(), flags: function.flags, keeps_to_keys };
+            entries.insert(function.name.to_ascii_lowercase(), entry);
             let flags = function.flags.names().collect();
             facts.functions.push(FunctionFacts {
                 name: function.name,
@@ -173,8 +168,34 @@ impl LibrarySet {
                 flags,
             });
         }
-        let place = self.find(&header.name).unwrap_or_else(|place| place);
-        self.libraries.insert(place, Arc::new(facts));
+        self.check_names(&facts, &former)?;
+        self.remove(&header.name);
+        self.insert(Arc::new(facts), &mut entries);
         Ok(header.name)
     }
+
+    /// Checks that no other library has a function with the name of one of this library.
+    fn check_names(&self, library: &LibraryFacts, former: &HashSet<Vec<u8>>) -> Result<(), CommandError> {
+        for (function, key) in library.functions.iter().zip(keys_of(library)) {
+            if self.functions.contains_key(&key) && !former.contains(&key) {
+                return Err(CommandError::quoting(
+                    [b"ERR Function ", &function.name[..], b" already exists"].concat(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a library, whose functions are among these entries.
+    fn insert(&mut self, library: Arc<LibraryFacts>, entries: &mut HashMap<Vec<u8>, FunctionEntry>) {
+        let own = keys_of(&library).filter_map(|key| entries.remove_entry(&key));
+        self.functions.extend(own);
+        let place = self.find(&library.name).unwrap_or_else(|place| place);
+        self.libraries.insert(place, library);
+    }
+}
+
+/// The names of the functions of a library, in lower case.
+fn keys_of(library: &LibraryFacts) -> impl Iterator<Item = Vec<u8>> + '_ {
+    library.functions.iter().map(|function| function.name.to_ascii_lowercase())
 }

@@ -74,7 +74,7 @@ impl RunningScripts {
         self.count.store(list.len(), Ordering::Relaxed);
     }
 
-    /// Ends the scripts of a kind that have written nothing.
+    /// Ends the script of a kind that has run longest, of those that have written nothing and are not ending yet.
     ///
     /// # Errors
     /// There is none.
@@ -88,15 +88,30 @@ impl RunningScripts {
             return Err(CommandError::new("NOTBUSY No scripts in execution right now."));
         }
         let mut result = Err(None);
-        for script in list.iter().filter(|script| script.kind == kind) {
+        let mut candidates: Vec<_> = list.iter().filter(|script| script.kind == kind).collect();
+        candidates.sort_by_key(|script| script.started.to_raw());
+        for script in candidates {
             if script.has_written.load(Ordering::Acquire) {
                 result = result.or(Err(Some(UNKILLABLE)));
             } else {
-                script.is_killed.store(true, Ordering::Release);
                 result = Ok(());
+                if !script.is_killed.swap(true, Ordering::AcqRel) {
+                    break;
+                }
             }
         }
         result.map_err(|error| error.unwrap_or_else(|| super::errors::busy(list[0].kind)))
+    }
+
+    /// Ends the scripts that have run longer than this and have written nothing: the server ends.
+    pub fn end_all(&self, threshold_ms: u64) {
+        let now = Ticks::now();
+        let is_busy = |script: &&Arc<RunningScript>| now.ns_since(script.started) / 1_000_000 >= threshold_ms;
+        for script in self.lock().iter().filter(is_busy) {
+            if !script.has_written.load(Ordering::Acquire) {
+                script.is_killed.store(true, Ordering::Release);
+            }
+        }
     }
 
     /// Ends the script of a closed connection, unless it has written.

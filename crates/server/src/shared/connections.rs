@@ -11,7 +11,7 @@ use crate::connection::reply_buffers::ReplyBufferRules;
 /// The state that concerns the connections of all workers.
 #[derive(Default)]
 pub struct Connections {
-    /// The TCP listeners.
+    /// The listeners.
     pub listen_sockets: ListenSockets,
     /// The sizes reported for reply buffers.
     pub reply_buffers: ReplyBufferRules,

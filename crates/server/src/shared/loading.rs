@@ -23,7 +23,7 @@ pub struct Loading {
     started_at: AtomicI64,
     /// The size of all its files, in bytes.
     total_bytes: AtomicU64,
-    /// The bytes that are read.
+    /// The bytes that are loaded.
     loaded_bytes: AtomicU64,
     /// The memory that the writer of the file used, if the file has it.
     pub written_memory: AtomicU64,
@@ -62,21 +62,21 @@ pub struct Progress {
     pub started_at: i64,
     /// The size of all its files, in bytes.
     pub total_bytes: u64,
-    /// The bytes that are read.
+    /// The bytes that are loaded.
     pub loaded_bytes: u64,
-    /// The part that is read, in hundredths.
+    /// The part that is loaded, in hundredths.
     pub percent: f64,
     /// The expected time to its end, in seconds.
     pub left_seconds: i64,
 }
 
 impl Loading {
-    /// Adds to the bytes that are read.
-    pub fn note_read(&self, size: u64) {
+    /// Adds to the bytes that are loaded: their values are decoded, or their requests passed to the replay.
+    pub fn note_loaded(&self, size: u64) {
         self.loaded_bytes.fetch_add(size, Ordering::Relaxed);
     }
 
-    /// The bytes that are read.
+    /// The bytes that are loaded.
     #[must_use]
     pub fn loaded_bytes(&self) -> u64 {
         self.loaded_bytes.load(Ordering::Relaxed)
@@ -178,7 +178,7 @@ mod tests {
         loading.started_at.store(100, Ordering::Relaxed);
         loading.total_bytes.store(1000, Ordering::Relaxed);
         assert_eq!(loading.progress(100).left_seconds, 1);
-        loading.note_read(249);
+        loading.note_loaded(249);
         let progress = loading.progress(110);
         assert_eq!((progress.loaded_bytes, progress.total_bytes, progress.left_seconds), (249, 1000, 30));
         assert!((progress.percent - 24.9).abs() < 1e-9);

@@ -106,6 +106,30 @@ impl Shared {
         (allocated + data).saturating_sub(mapped + self.keyspace.retired_bytes())
     }
 
+    /// Bytes of the buffers of the write log, of which the append-only file is a reader.
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
+        self.keyspace.log.memory_bytes()
+    }
+
+    /// Bytes of used memory that neither evict nor refuse: buffers of the log and of snapshots, which data does not cause
+    /// and eviction does not free.
+    #[must_use]
+    pub fn uncounted_memory(&self) -> usize {
+        self.log_bytes() as usize + self.snapshots.buffer_bytes()
+    }
+
+    /// Bytes of memory that `maxmemory` limits.
+    #[must_use]
+    pub fn limited_memory(&self) -> usize {
+        let used = self.used_memory();
+        if sync::simulation::is_simulated() {
+            // It counts no buffers.
+            return used;
+        }
+        used.saturating_sub(self.uncounted_memory())
+    }
+
     /// Returns free memory to the system in the background, if it is much: vacant memory of the heaps, and memory that
     /// the allocator keeps. Called once a second.
     pub fn trim(&'static self) {
@@ -236,6 +260,7 @@ pub fn aging(config: &Config, now: i64) -> Aging {
         MaxmemoryPolicy::AllkeysLfu | MaxmemoryPolicy::VolatileLfu => {
             Aging::lfu(now, config.lfu_log_factor, config.lfu_decay_time)
         }
+        policy if policy.is_lrm() => Aging::lrm(now),
         _ => Aging::lru(now),
     }
 }

@@ -16,6 +16,10 @@ use sync::{Mutex, MutexGuard};
 #[derive(Default)]
 pub struct PendingShutdown {
     is_pending: AtomicBool,
+    /// Whether a signal could not end the server, so that the next one does.
+    has_failed: AtomicBool,
+    /// Whether the server ends, because of a signal, without changes that should have been saved.
+    has_lost: AtomicBool,
     state: Mutex<Option<State>>,
 }
 
@@ -72,6 +76,33 @@ impl PendingShutdown {
         let state = self.lock().take();
         self.is_pending.store(false, Ordering::Release);
         state.map(|state| state.origin)
+    }
+
+    /// Notes that a signal could not end the server.
+    pub fn note_failure(&self) {
+        self.has_failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that the data can be saved again: the next signal is the first one.
+    pub fn clear_failure(&self) {
+        self.has_failed.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether an earlier signal could not end the server.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the server ends without changes that should have been saved.
+    pub fn note_loss(&self) {
+        self.has_lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the server ends without changes that should have been saved.
+    #[must_use]
+    pub fn has_lost(&self) -> bool {
+        self.has_lost.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<State>> {

@@ -4,6 +4,7 @@
 mod sync_watch;
 
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -24,8 +25,11 @@ use sync_watch::SyncWatch;
 
 /// The state of persistence.
 pub struct Persistence {
-    /// The LSN up to which the write log is on disk, or need not be.
+    /// The LSN up to which the write log is on disk. `WAITAOF` waits for it.
     pub durable: DurableLsn,
+    /// The LSN up to which replies are sent with `appendfsync always`. Above `durable` only by what was written while
+    /// `no-appendfsync-on-rewrite` suspended synchronisation.
+    pub released: DurableLsn,
     /// The append-only file.
     pub append_only: AppendOnly,
 }
@@ -41,10 +45,25 @@ pub struct AppendOnly {
     cut: AtomicU64,
     /// Why writing fails.
     failure: Mutex<Option<String>>,
-    /// The thread that writes it.
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// The working directories in which the files in use are.
+    homes: Mutex<Vec<PathBuf>>,
+    /// The thread that writes it, or the latest that is to write it once the one before has ended.
+    thread: Mutex<Option<WriterThread>>,
     /// The state for `INFO`.
     pub figures: Figures,
+}
+
+/// A thread that writes the append-only file.
+pub struct WriterThread {
+    control: Arc<WriterControl>,
+    handle: JoinHandle<()>,
+}
+
+/// What other threads order of a thread that writes the append-only file, and read of its end.
+#[derive(Default)]
+pub struct WriterControl {
+    is_stopping: AtomicBool,
+    lacks_changes: AtomicBool,
 }
 
 /// A message for the thread that writes the append-only file.
@@ -58,8 +77,6 @@ pub enum WriterMessage {
     Attached(u64, LogReader),
     /// The snapshot with this number is complete and becomes the base, or the reason why there is none.
     BaseWritten(u64, Result<(), String>),
-    /// Write and synchronise everything, and end.
-    Stop,
 }
 
 /// The state of the append-only file for `INFO`. The values need not be of one instant.
@@ -123,6 +140,12 @@ impl Figures {
         let requested = self.rewrites_requested.load(Ordering::Relaxed);
         let taken = self.rewrites_taken.load(Ordering::Relaxed);
         self.rewrites_taken.store((taken + count).min(requested), Ordering::Relaxed);
+    }
+
+    /// Counts all requests but one as followed: a thread begins, and begins with a rewrite.
+    pub fn begin_with_rewrite(&self) {
+        let requested = self.rewrites_requested.load(Ordering::Relaxed);
+        self.rewrites_taken.store(requested.saturating_sub(1), Ordering::Relaxed);
     }
 
     /// Counts all requests as followed: there is no thread any more.
@@ -194,13 +217,58 @@ impl Persistence {
             cut: AtomicU64::new(u64::MAX),
             failure: Mutex::default(),
             thread: Mutex::default(),
+            homes: Mutex::default(),
             figures: Figures { rewrite_seconds: AtomicI64::new(-1), ..Figures::default() },
         };
-        (Self { durable: DurableLsn::new(Lsn(0), THREAD_COUNT_MAX), append_only }, Arc::new(log))
+        let lsn = || DurableLsn::new(Lsn(0), THREAD_COUNT_MAX);
+        (Self { durable: lsn(), released: lsn(), append_only }, Arc::new(log))
+    }
+}
+
+impl WriterThread {
+    /// Whether it has ended, so that [`Self::join`] does not wait.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+
+    /// Orders the thread to end, and waits for that. Returns whether the file has all changes.
+    pub fn join(self, append_only: &AppendOnly) -> bool {
+        self.control.is_stopping.store(true, Ordering::Release);
+        append_only.wake();
+        if self.handle.join().is_err() {
+            log::error!("The append-only thread has panicked");
+            return false;
+        }
+        !self.control.lacks_changes.load(Ordering::Relaxed)
+    }
+}
+
+impl WriterControl {
+    /// Whether the thread must end.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    /// Notes that the file ends without some changes.
+    pub fn note_lack(&self) {
+        self.lacks_changes.store(true, Ordering::Relaxed);
     }
 }
 
 impl AppendOnly {
+    /// Publishes the working directories in which the files are.
+    pub fn set_homes(&self, homes: &[PathBuf]) {
+        *self.homes.lock().unwrap_or_else(PoisonError::into_inner) = homes.to_vec();
+    }
+
+    /// Whether files that are in use are in this working directory.
+    #[must_use]
+    pub fn is_home(&self, path: &Path) -> bool {
+        self.homes.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|home| home == path)
+    }
+
     /// Sends a message to the thread that writes the file.
     pub fn send(&self, message: WriterMessage) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
@@ -269,15 +337,52 @@ impl AppendOnly {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Stores the handle of the thread that writes the file.
-    pub fn keep_thread(&self, thread: JoinHandle<()>) {
-        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+    /// Starts a thread that writes the file, in place of the one before.
+    ///
+    /// # Errors
+    /// The operating system can't start a thread.
+    pub fn start_thread(
+        &self,
+        body: impl FnOnce(&Arc<WriterControl>) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let mut thread = self.thread();
+        let control = Arc::new(WriterControl::default());
+        let theirs = Arc::clone(&control);
+        let builder = sync::thread::Builder::new().name("append-only".to_owned());
+        let handle = builder.spawn(move || body(&theirs))?;
+        *thread = Some(WriterThread { control, handle });
+        Ok(())
     }
 
-    /// The handle of the thread that writes the file; `None`: there is none.
+    /// The thread that writes the file; `None`: there is none.
     #[must_use]
-    pub fn take_thread(&self) -> Option<JoinHandle<()>> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub fn take_thread(&self) -> Option<WriterThread> {
+        self.thread().take()
+    }
+
+    /// Orders the thread to write and synchronise everything, and to end.
+    pub fn stop_thread(&self) {
+        if let Some(thread) = &*self.thread() {
+            thread.control.is_stopping.store(true, Ordering::Release);
+        }
+        self.signal.set();
+    }
+
+    /// Runs `act` at the end of a thread, unless another one takes its place.
+    pub fn at_end_of(&self, control: &Arc<WriterControl>, act: impl FnOnce()) {
+        let thread = self.thread();
+        if thread.as_ref().is_none_or(|thread| Arc::ptr_eq(&thread.control, control)) {
+            act();
+        }
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Option<WriterThread>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the thread's sleep.
+    pub fn wake(&self) {
+        self.signal.set();
     }
 
     /// Why writing fails; `None` if it does not.
@@ -288,11 +393,15 @@ impl AppendOnly {
 }
 
 impl Shared {
-    /// Records why writing the append-only file fails, or that it no longer fails. Writes are refused meanwhile.
+    /// Records why writing the append-only file fails, or that it no longer fails. Writes are refused meanwhile, those
+    /// that wait for room in the log, too.
     pub fn note_append_failure(&self, failure: Option<String>) {
         let has_failed = failure.is_some();
         *self.persistence.append_only.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
         self.modes.flags.set(GlobalFlags::APPEND_FAILED, has_failed);
+        if has_failed {
+            self.keyspace.log.wake_writers();
+        }
     }
 
     /// Reports the synchronisation under way if it takes too long. Called regularly.
@@ -322,15 +431,26 @@ impl Shared {
     }
 
     /// Whether the write log is durable up to an LSN, and changes from before the log was switched on are, too: those are in
-    /// the first base.
+    /// the first base. Changes after it was switched off are not in it.
     #[must_use]
     pub fn is_durable(&self, lsn: Lsn) -> bool {
+        let figures = &self.persistence.append_only.figures;
         lsn <= self.persistence.durable.end()
-            && !self.persistence.append_only.figures.is_beginning.load(Ordering::Relaxed)
+            && !figures.is_beginning.load(Ordering::Relaxed)
+            && !figures.is_ending.load(Ordering::Acquire)
     }
 
     /// Advances the durable LSN, and makes the workers send the replies that waited for it.
     pub fn advance_durable(&self, end: Lsn) {
         self.persistence.durable.advance(end, |thread| self.workers.post(thread, Mail::Durable));
+        self.release_replies(end);
+    }
+
+    /// Makes the workers send the replies that show data up to an LSN.
+    pub fn release_replies(&self, end: Lsn) {
+        let released = &self.persistence.released;
+        if end >= released.end() {
+            released.advance(end, |thread| self.workers.post(thread, Mail::Durable));
+        }
     }
 }

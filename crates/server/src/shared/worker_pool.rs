@@ -94,6 +94,13 @@ impl WorkerPool {
         self.ended.get_or_init(|| Box::new(ended));
     }
 
+    /// Ends the process without the workers that have not ended.
+    pub fn give_up(&self) {
+        if let Some(ended) = self.ended.get() {
+            ended();
+        }
+    }
+
     /// Counts a worker as ended; the last one of an ending server wakes the process's first thread.
     pub fn worker_ended(&self) {
         if self.running.fetch_sub(1, Ordering::AcqRel) == 1

@@ -1,7 +1,7 @@
 //! Large collections, which are written in portions: the record of each is complete when its walk ends.
 //!
 //! A record can't be interrupted by others: the file is locked while a collection is walked. Entries that are preserved
-//! meanwhile stay in the buffer; when it is a quarter full, the walk continues without sleeping.
+//! meanwhile stay in the buffer; when it has 8 MiB, the walk continues without sleeping.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +33,10 @@ pub(super) struct Elements {
     kept_size: usize,
     /// Bytes that the buffer counts.
     counted_size: usize,
+    /// Bytes of the contents of the collection, if it was dropped.
+    held_size: usize,
+    /// Bytes of memory that the buffer counts.
+    counted_memory: usize,
     len: usize,
 }
 
@@ -42,16 +46,30 @@ impl Elements {
         let (mut encoder, mut bytes) = (Encoder::new(encoding.version, encoding.is_packing), Vec::new());
         let form =
             encoder.begin_record(encoding.head(entry), entry.key(), entry.value(), &mut bytes).ok()??;
+        preserved.note_value(&encoder, entry);
         let mut end = Vec::new();
         encoder.write_end(entry.value(), &mut end);
         let preserved = Arc::clone(preserved);
-        Some(Self { preserved, encoder, form, bytes, end, kept_size: 0, counted_size: 0, len: 0 })
+        Some(Self {
+            preserved,
+            encoder,
+            form,
+            bytes,
+            end,
+            kept_size: 0,
+            counted_size: 0,
+            held_size: 0,
+            counted_memory: 0,
+            len: 0,
+        })
     }
 
     /// Makes the buffer count what is there.
     fn count(&mut self) {
         let (size, before) = (self.bytes.len() + self.end.len() + self.kept_size, self.counted_size);
         self.counted_size = size;
+        let memory = self.bytes.capacity() + self.end.capacity() + self.kept_size + self.held_size;
+        self.preserved.note_memory(std::mem::replace(&mut self.counted_memory, memory), memory);
         if size > before {
             self.preserved.note_added(size - before);
         } else if size < before {
@@ -79,6 +97,11 @@ impl ElementSink for Elements {
         self.count();
     }
 
+    fn hold(&mut self, size: usize) {
+        self.held_size = size;
+        self.count();
+    }
+
     fn finish(&mut self) {
         self.bytes.append(&mut self.end);
     }
@@ -92,7 +115,7 @@ impl ElementSink for Elements {
 
 impl Drop for Elements {
     fn drop(&mut self) {
-        (self.bytes, self.end, self.kept_size) = (Vec::new(), Vec::new(), 0);
+        (self.bytes, self.end, self.kept_size, self.held_size) = (Vec::new(), Vec::new(), 0, 0);
         self.count();
     }
 }

@@ -135,7 +135,7 @@ impl Snapshots {
             Err(SaveError::Cancelled) => None,
             Err(_) => Some(false),
         });
-        self.is_busy.store(false, Ordering::Release);
+        self.running.store(0, Ordering::Release);
         (request.done)(result);
     }
 }
@@ -234,13 +234,13 @@ impl Run {
 
     /// Whether the walk only removes marks.
     pub(super) fn is_over(&self) -> bool {
-        self.snapshots.is_cancelled.load(Ordering::Relaxed)
+        self.snapshots.is_cancelled()
     }
 
     /// If the file has failed, makes the rest of the walk only remove marks.
     pub(super) fn stop_after_error(&self) {
         if self.lock_output().error.is_some() {
-            self.snapshots.is_cancelled.store(true, Ordering::Relaxed);
+            self.snapshots.cancel();
         }
     }
 
@@ -284,12 +284,25 @@ impl Run {
         let path = path_of(target);
         let failed = |source| SaveError::Disk { action: format!("write {}", path.display()), source };
         file.finish().map_err(failed)?;
+        self.log_reduced();
         let saved = Saved { key_count, size: file.size() };
         match target {
             Target::Dump { .. } => file.publish(&path).map_err(failed)?,
             Target::Base { .. } => file.leave(),
         }
         Ok(saved)
+    }
+
+    /// Logs what the version left out.
+    fn log_reduced(&self) {
+        let count = self.snapshots.preserved.reduced_count();
+        if count > 0 {
+            log::warn!(
+                "rdb-version {} has no place for parts of {count} streams, which are not in the file: the numbers of entries \
+                 added and read, the greatest deleted id, and when consumers were active",
+                self.settings.encoding().version.number
+            );
+        }
     }
 
     pub(super) fn lock_output(&self) -> sync::MutexGuard<'_, Output> {
@@ -368,6 +381,8 @@ pub(super) struct Walker<'a> {
     portion_size: usize,
     /// Keys that were not delayed yet.
     undelayed: u64,
+    /// Bytes of memory of `records` that are counted.
+    counted_memory: usize,
 }
 
 impl<'a> Walker<'a> {
@@ -382,6 +397,7 @@ impl<'a> Walker<'a> {
             portion_len: 0,
             portion_size: 0,
             undelayed: 0,
+            counted_memory: 0,
         }
     }
 
@@ -406,9 +422,10 @@ impl<'a> Walker<'a> {
             return;
         }
         let (encoding, size_before) = (self.run.settings.encoding(), self.records.bytes.len());
-        if !self.records.add((&mut self.encoder, &encoding), seen.db, seen.entry, seen.alloc) {
-            self.run.snapshots.preserved.fail();
-        }
+        let (preserved, entry) = (&self.run.snapshots.preserved, (seen.entry, seen.alloc));
+        let encoding = (&mut self.encoder, &encoding);
+        self.counted_memory =
+            preserved.encode(&mut self.records, encoding, seen.db, entry, self.counted_memory);
         self.portion_size += self.records.bytes.len() - size_before;
     }
 
@@ -459,6 +476,12 @@ impl<'a> Walker<'a> {
         if !self.is_over {
             self.run.write(&mut self.records);
         }
+    }
+}
+
+impl Drop for Walker<'_> {
+    fn drop(&mut self) {
+        self.run.snapshots.preserved.note_memory(self.counted_memory, 0);
     }
 }
 

@@ -7,6 +7,13 @@ use rdb::{Family, RecordHead, Usage, Version};
 
 use super::wakes::WALKER_COUNT_MAX;
 
+/// By default preserved entries may use this share of the memory, and at least so many bytes.
+const PRESERVED_SHARE: u64 = 8;
+const PRESERVED_SIZE_MIN: u64 = 32 << 20;
+
+/// The least configured bound: changes continue, and the buffer is emptied, some way below it.
+const CONFIGURED_SIZE_MIN: u64 = 1 << 20;
+
 /// How a snapshot is written.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -20,6 +27,8 @@ pub struct Settings {
     pub(super) cpu_percent: u32,
     /// `rdb-key-save-delay`: microseconds for a key; negative: keys for a microsecond.
     pub(super) key_delay: i32,
+    /// Bytes of preserved entries at which changes begin to wait.
+    pub(super) preserved_size_max: usize,
     /// The CPUs that its threads may use; empty: all.
     pub(super) cpus: Vec<usize>,
     /// Unix time of its beginning, in milliseconds.
@@ -37,12 +46,13 @@ pub(super) struct Encoding {
 }
 
 impl Settings {
-    /// The settings for a snapshot that begins now.
+    /// The settings for a snapshot that begins now. The memory is that in use, and that of the machine.
     #[must_use]
-    pub fn of(config: &Config, now_ms: i64, used_memory: usize) -> Self {
+    pub fn of(config: &Config, now_ms: i64, (used_memory, system_memory): (usize, u64)) -> Self {
         use MaxmemoryPolicy as Policy;
         let usage = match config.maxmemory_policy {
             Policy::AllkeysLru | Policy::VolatileLru => Some(Aging::lru(now_ms)),
+            Policy::AllkeysLrm | Policy::VolatileLrm => Some(Aging::lrm(now_ms)),
             Policy::AllkeysLfu | Policy::VolatileLfu => {
                 Some(Aging::lfu(now_ms, config.lfu_log_factor, config.lfu_decay_time))
             }
@@ -58,6 +68,7 @@ impl Settings {
             thread_count: usize::from(config.snapshot_threads).clamp(1, WALKER_COUNT_MAX),
             cpu_percent: config.snapshot_cpu_percent.clamp(1, 100),
             key_delay: config.rdb_key_save_delay,
+            preserved_size_max: preserved_size_max(config, system_memory),
             cpus: config::parse_cpu_list(&config.bgsave_cpulist).unwrap_or_default(),
             now_ms,
             used_memory,
@@ -66,8 +77,8 @@ impl Settings {
 
     /// The settings for the base of an append-only file that begins now.
     #[must_use]
-    pub fn of_base(config: &Config, now_ms: i64, used_memory: usize) -> Self {
-        let mut settings = Self::of(config, now_ms, used_memory);
+    pub fn of_base(config: &Config, now_ms: i64, memory: (usize, u64)) -> Self {
+        let mut settings = Self::of(config, now_ms, memory);
         settings.file.syncs_early = config.aof_rewrite_incremental_fsync;
         settings.cpus = config::parse_cpu_list(&config.aof_rewrite_cpulist).unwrap_or_default();
         settings
@@ -89,11 +100,24 @@ impl Settings {
     }
 }
 
+/// The bound of the buffer of preserved entries: by default a share of the memory that data may use. With `fork` each changed
+/// page is copied without any bound.
+fn preserved_size_max(config: &Config, system_memory: u64) -> usize {
+    let size = match (config.snapshot_buffer_size, config.maxmemory) {
+        (0, 0) => system_memory / PRESERVED_SHARE,
+        (0, limit) => limit.min(system_memory) / PRESERVED_SHARE,
+        (size, _) => return usize::try_from(size.max(CONFIGURED_SIZE_MIN)).unwrap_or(usize::MAX),
+    };
+    usize::try_from(size.max(PRESERVED_SIZE_MIN)).unwrap_or(usize::MAX)
+}
+
 impl Encoding {
     /// The attributes of an entry in its record, besides the value.
     pub(super) fn head(&self, entry: collections::Entry<'_>) -> RecordHead {
         let usage = self.usage.map(|aging| match aging {
-            Aging::Lru { .. } => Usage::IdleSeconds(aging.idle_seconds(entry.access()).into()),
+            Aging::Lru { .. } | Aging::Lrm { .. } => {
+                Usage::IdleSeconds(aging.idle_seconds(entry.access()).into())
+            }
             Aging::Lfu { .. } => Usage::Frequency(aging.lfu_counter(entry.access()) as u8),
         });
         RecordHead { expiry: entry.expiry(), usage }
@@ -105,5 +129,24 @@ impl Encoding {
             Family::Redis => ("redis-ver", commands::identity::REDIS_VERSION),
             Family::Valkey => ("valkey-ver", commands::identity::VALKEY_VERSION),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_is_a_share_of_the_memory_unless_it_is_configured() {
+        let size = |maxmemory, snapshot_buffer_size, system_memory| {
+            let config = Config { maxmemory, snapshot_buffer_size, ..Config::default() };
+            preserved_size_max(&config, system_memory)
+        };
+        assert_eq!(size(0, 0, 8 << 30), 1 << 30);
+        assert_eq!(size(800 << 20, 0, 8 << 30), 100 << 20);
+        assert_eq!(size(64 << 30, 0, 8 << 30), 1 << 30);
+        assert_eq!(size(16 << 20, 0, 8 << 30), 32 << 20);
+        assert_eq!(size(16 << 20, 1 << 20, 8 << 30), 1 << 20);
+        assert_eq!(size(16 << 20, 1, 8 << 30), 1 << 20);
     }
 }

@@ -1,7 +1,10 @@
 //! The state of saving, for `INFO` and for save points. Written by few threads, read by all.
 
+use std::sync::PoisonError;
+
 use keyspace::CutDatabase;
 use os::clock::{self, Uptime};
+use sync::Mutex;
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use super::{SaveKind, Target};
@@ -29,6 +32,8 @@ pub struct Status {
     keys_processed: AtomicU64,
     /// Whether a dump is to begin when none is being written (`BGSAVE SCHEDULE`).
     is_scheduled: AtomicBool,
+    /// The clients that wait for its end.
+    waiting: Mutex<Vec<u64>>,
 }
 
 /// A reading of [`Status`].
@@ -57,6 +62,7 @@ pub struct SaveFigures {
 impl Status {
     pub(super) fn new(started_at_seconds: i64) -> Self {
         Self {
+            waiting: Mutex::default(),
             is_dump: AtomicBool::new(false),
             began_ms: AtomicI64::new(0),
             last_save: AtomicI64::new(started_at_seconds),
@@ -77,6 +83,18 @@ impl Status {
     /// Sets whether a dump is to begin when none is being written.
     pub fn schedule(&self, on: bool) {
         self.is_scheduled.store(on, Ordering::Relaxed);
+    }
+
+    /// Schedules a dump, for whose end a client waits.
+    pub fn await_scheduled(&self, client: u64) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(client);
+        self.schedule(true);
+    }
+
+    /// Removes and returns the clients that wait for the end of the scheduled dump.
+    #[must_use]
+    pub fn take_waiting(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether a dump was scheduled. Clears the schedule.

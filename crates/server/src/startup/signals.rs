@@ -41,6 +41,7 @@ impl Waiter {
             };
             if (shared.is_stopping() || shared.is_shutting_down()) && signal == SIGINT {
                 log::warn!("You insist... exiting now.");
+                shared.give_up_saving();
                 crate::admin::shutdown::clean_up(shared);
                 crate::logging::flush();
                 std::process::exit(1);

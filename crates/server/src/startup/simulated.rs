@@ -111,6 +111,14 @@ impl Server {
         if shared.hub.underway_bytes() > 0 {
             leftovers.push(format!("{} bytes of messages are undelivered", shared.hub.underway_bytes()));
         }
+        // As they are: the sums that the server uses hide a negative one.
+        let statistics = &shared.monitoring.statistics;
+        let charged = statistics.sum(|thread| &thread.client_memory) as i64;
+        let closing = statistics.sum(|thread| &thread.closing_bytes) as i64;
+        if (charged, closing) != (0, 0) {
+            leftovers
+                .push(format!("{charged} bytes of connections are charged, and {closing} of closing ones"));
+        }
         leftovers
     }
 

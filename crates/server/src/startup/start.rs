@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use commands::acl::Users;
 use config::{CommandLine, Config, Invocation, Loaded, UsageError};
+use os::clock::Uptime;
 use os::{clock, pages, process};
 use sync::mpsc::{Receiver, channel};
 
@@ -24,14 +25,16 @@ use crate::process::supervisor;
 use crate::shared::Shared;
 use crate::shared::persistence::Signal;
 use crate::startup::signals::Waiter;
-use crate::startup::{crash, users};
+use crate::startup::{crash, directory, users};
 use crate::worker;
 
 /// The pid file of a background process in Redis, if none is configured.
 const PID_FILE_DEFAULT: &str = "/var/run/redis.pid";
 
-/// How long the workers wait for the data before they serve clients, with `LOADING`.
-const SHORT_LOAD: Duration = Duration::from_millis(100);
+/// For how long addresses that are in use are tried, in milliseconds, and how often. With io_uring the kernel keeps the listener of
+/// a killed process for some tenths of a second.
+const LISTEN_MS: i64 = 1500;
+const LISTEN_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs the server by the command line. Returns when it has ended.
 pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
@@ -150,6 +153,7 @@ fn run(
         log::info!("{notice}");
     }
     enter_directory(&mut config)?;
+    directory::warn_if_unwritable(&config);
     let users = users::at_start(users, &config).map_err(|errors| {
         log::error!("Aborting Broadloom startup because of ACL errors: {errors}");
         Fatal
@@ -194,7 +198,7 @@ fn run(
     let (is_started, started) = channel();
     let loader = load(shared, ready, Arc::clone(&loaded), started)?;
     // After a short load no client sees `LOADING`: those that connect meanwhile wait.
-    loaded.wait(SHORT_LOAD);
+    loaded.wait(directory::load_patience(&shared.config.load()));
     if shared.loading.has_failed() || shared.start_workers(listeners).is_err() {
         return Err(Fatal);
     }
@@ -206,9 +210,10 @@ fn run(
     if shared.loading.has_failed() {
         return Err(Fatal);
     }
-    append_only::end(shared);
+    let is_complete = append_only::end(shared);
     shutdown::clean_up(shared);
-    Ok(())
+    // The log says what is missing; the exit status shows it to the supervisor of the process.
+    if is_complete && !shared.modes.shutdown.has_lost() { Ok(()) } else { Err(Fatal) }
 }
 
 /// Starts the thread that loads the data. The server is ready when the data is `loaded` and the workers are
@@ -255,7 +260,8 @@ pub(super) fn load_and_log(shared: &'static Shared) -> Result<(), LoadFailed> {
         log::error!("Can't use the append-only file: {error}");
         LoadFailed
     };
-    let mut files = append_only::open(&shared.config.load()).map_err(|error| unusable(error.into()))?;
+    let mut files =
+        append_only::open_at_start(&shared.config.load()).map_err(|error| unusable(error.into()))?;
     loading::load_at_start(shared, Some(&mut files))?;
     append_only::begin(shared, files).map_err(unusable)
 }
@@ -348,8 +354,22 @@ fn write_pid_file(config: &Config, goes_to_background: bool) -> Option<PathBuf> 
     }
 }
 
+fn is_in_use(error: &ListenError) -> bool {
+    error.source.kind() == std::io::ErrorKind::AddrInUse
+}
+
 fn listen(listen_sockets: &ListenSockets, config: &Config) -> Result<Listeners, Fatal> {
-    match listen_sockets.bind(config) {
+    let deadline = Uptime::now().plus_ms(LISTEN_MS);
+    let mut bound = listen_sockets.bind(config);
+    if let Some(error) = bound.as_ref().err().filter(|error| is_in_use(error)) {
+        // A text that others search for would end the start in their eyes.
+        log::warn!("Another socket still listens on {}. Trying again for a moment...", error.address);
+    }
+    while bound.as_ref().is_err_and(is_in_use) && Uptime::now() < deadline {
+        sync::thread::sleep(LISTEN_INTERVAL);
+        bound = listen_sockets.bind(config);
+    }
+    match bound {
         Ok(listeners) if listeners.len() == 0 => {
             log::error!("Configured to not listen anywhere, exiting.");
             Err(Fatal)

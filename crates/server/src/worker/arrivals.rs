@@ -1,4 +1,5 @@
 //! New connections: accepted by the first worker, a limited number in a turn, and given to the worker with the fewest.
+//! While the first worker is in a long turn, another one accepts them, see [`Worker::do_first_workers_work`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -64,7 +65,7 @@ impl Worker {
     }
 
     /// Gives a new connection to the worker with the fewest.
-    fn accept(&mut self, socket: Socket, origin: Origin) {
+    pub(super) fn accept(&mut self, socket: Socket, origin: Origin) {
         let thread = self.least_loaded();
         if thread == self.index {
             self.begin_serving(socket, origin);

@@ -27,13 +27,13 @@ impl Worker {
         let (to, client) = (invalidation.to, invalidation.client);
         let connection = self.connections.find_mut(to).filter(|connection| connection.session.id == client);
         let is_here = connection.is_some();
-        // The request with which it is being served made the change: the invalidation follows the reply, which is in
-        // the mail.
-        let is_served = connection
-            .filter(|_| invalidation.is_own_change)
-            .and_then(|connection| connection.waiter.as_ref())
-            .is_some_and(|waiter| !waiter.wait.is_waiting());
-        if is_served {
+        // The request with which it is being served made the change, whose reply is in the mail, or its script, which is
+        // paused: the invalidation follows the reply.
+        let awaits_reply = connection.filter(|_| invalidation.is_own_change).is_some_and(|connection| {
+            let is_served = connection.waiter.as_ref().is_some_and(|waiter| !waiter.wait.is_waiting());
+            is_served || connection.session.unfinished.is_some()
+        });
+        if awaits_reply {
             return self.output.after_reply.push(invalidation);
         }
         if let Some(invalidation) = self.host.subscriptions.receive_invalidation(invalidation, is_here) {
@@ -42,7 +42,8 @@ impl Worker {
         }
     }
 
-    /// Sends the invalidations held back for connections that were being served, if their replies have arrived.
+    /// Sends the invalidations held back for connections that were being served, or whose scripts were paused, if their
+    /// replies are written.
     pub(super) fn invalidate_after_replies(&mut self) {
         for invalidation in std::mem::take(&mut self.output.after_reply) {
             self.invalidate(invalidation);

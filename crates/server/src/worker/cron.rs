@@ -8,6 +8,7 @@ use reactor::CloseMode;
 use sync::atomic::Ordering;
 
 use super::Worker;
+use super::balancing::Balancing;
 use super::defragment::Defragmenter;
 use crate::connection::Token;
 use crate::shared::modes::GlobalFlags;
@@ -15,8 +16,11 @@ use crate::shared::modes::GlobalFlags;
 /// How long the ending server waits for its clients to read their output, in milliseconds.
 const STOP_MS: i64 = 1000;
 
-/// The interval in milliseconds at which free memory is returned to the system.
-const TRIM_MS: i64 = 1000;
+/// How long a closing connection may take none of its output, in milliseconds; less with `timeout`.
+const CLOSING_IDLE_MS_MAX: i64 = 60_000;
+
+/// The interval in milliseconds at which a worker that stands in for the first one looks for new connections.
+const LOOK_MS: i64 = 5;
 const BALANCE_MS: i64 = 100;
 /// Maximum of connections to check in a tick: above, `dynamic-hz` makes ticks more frequent.
 const CLIENTS_A_TICK_MAX: usize = 200;
@@ -31,14 +35,16 @@ pub struct Cron {
     pub(super) reclaimed_at: Uptime,
     pub(super) retired: Vec<Retired>,
     /// When each of these is due next.
-    next_trim: Uptime,
     next_balance: Uptime,
     /// The connection to continue with.
     client: usize,
+    /// While it stands in for the first worker: when it looks for new connections again.
+    pub(super) next_look: Option<Uptime>,
     published_at: Ticks,
     busy_ns_before: u64,
     expiry: keyspace::ExpiryCycle,
     field_expiry: keyspace::FieldExpiryCycle,
+    pub(super) balancing: Balancing,
     pub(super) defragmenter: Defragmenter,
 }
 
@@ -48,13 +54,14 @@ impl Cron {
         Self {
             reclaimed_at: Uptime::default(),
             retired: Vec::new(),
-            next_trim: Uptime::default(),
             next_balance: Uptime::default(),
             client: 0,
+            next_look: None,
             published_at,
             busy_ns_before: 0,
             expiry: keyspace::ExpiryCycle::new(thread),
             field_expiry: keyspace::FieldExpiryCycle::new(thread),
+            balancing: Balancing::default(),
             defragmenter: Defragmenter::new(thread),
         }
     }
@@ -79,30 +86,12 @@ impl Worker {
             self.balance_load();
         }
         if !self.shared.modes.cron_paused.load(Ordering::Relaxed) {
-            if self.index == 0 && self.clock.uptime >= self.cron.next_trim {
-                self.cron.next_trim = self.clock.uptime.plus_ms(TRIM_MS);
-                self.shared.trim();
-                self.executor.latching.settle_inline_database();
-            }
             self.check_clients();
         }
         if self.index == 0 {
-            self.executor.limit_tracking();
-            self.shared.end_pause_if_over(self.clock.uptime);
-            self.shared.migration_sockets.close_unused(self.clock.uptime);
-            if self.executor.settings.config.maxmemory > 0 {
-                // Buffers grow without a write, and the limit may have been lowered.
-                self.executor.make_room(0);
-            } else {
-                self.shared.memory.is_over_limit.store(false, Ordering::Relaxed);
-            }
-            self.shared.continue_shutdown();
-            if !self.shared.modes.cron_paused.load(Ordering::Relaxed) {
-                self.shared.save_if_due();
-            }
-            self.shared.sample(self.clock.uptime);
-            self.shared.check_sync(self.clock.uptime);
-            self.shared.check_certificates(self.clock.uptime);
+            self.do_duties(0);
+        } else {
+            self.do_first_workers_work();
         }
         if self.shared.memory.is_over_limit.load(Ordering::Relaxed) {
             self.drop_spare_buffers();
@@ -113,6 +102,53 @@ impl Worker {
         if self.executor.settings.client_memory_max < u64::MAX {
             self.evict_clients();
         }
+    }
+
+    /// The periodic work of the whole server, unless another worker does it, or did it less than an interval ago.
+    fn do_duties(&mut self, interval_ms: i64) {
+        let (shared, now) = (self.shared, self.clock.uptime);
+        if !shared.duties.try_begin(now, interval_ms) {
+            return;
+        }
+        let is_cron_paused = shared.modes.cron_paused.load(Ordering::Relaxed);
+        if !is_cron_paused && shared.duties.is_trim_due(now) {
+            shared.trim();
+            self.executor.latching.settle_inline_database();
+        }
+        self.executor.limit_tracking(0);
+        shared.end_pause_if_over(now);
+        shared.migration_sockets.close_unused(now);
+        if self.executor.settings.config.maxmemory > 0 {
+            // Buffers grow without a write, and the limit may have been lowered.
+            self.executor.make_room(0);
+        } else {
+            shared.memory.is_over_limit.store(false, Ordering::Relaxed);
+        }
+        shared.continue_shutdown();
+        if !is_cron_paused {
+            shared.save_if_due();
+        }
+        shared.sample(now);
+        shared.check_sync(now);
+        shared.check_certificates(now);
+        shared.duties.end();
+    }
+
+    /// While the first worker is in a long turn, accepts connections and does the periodic work in its place.
+    pub(super) fn do_first_workers_work(&mut self) {
+        self.cron.next_look = None;
+        if !self.shared.is_late(0, self.clock.uptime) || self.ending.is_stopping || self.ending.is_retiring {
+            return;
+        }
+        self.cron.next_look = Some(self.clock.uptime.plus_ms(LOOK_MS));
+        let count_max = self.executor.settings.config.max_new_connections_per_cycle as usize;
+        for (socket, origin) in self.shared.connections.listen_sockets.accept_waiting(count_max) {
+            if !origin.is_encrypted() {
+                self.statistics.connections_received.add(1);
+            }
+            self.accept(socket, origin);
+        }
+        self.do_duties(self.tick_ms());
     }
 
     /// Makes the memory that the allocator keeps free for this worker available to all, and returns it to the system.
@@ -222,10 +258,18 @@ impl Worker {
                 break;
             }
             left -= 1;
-            connection.recent_commands = 0;
             connection.reply_buffer.adapt(now, &self.shared.connections.reply_buffers);
-            let quiet_ms = now - connection.record.active_at.load(Ordering::Relaxed);
-            if config.timeout > 0 && quiet_ms > i64::from(config.timeout) * 1000 && connection.may_time_out()
+            let unsent_size = self.events.reactor.unsent_bytes(connection.id) + connection.queued_output();
+            if std::mem::replace(&mut connection.unsent_size, unsent_size) != unsent_size {
+                connection.sent_at = now;
+            }
+            let quiet_ms = now - connection.record.active_at.load(Ordering::Relaxed).max(connection.sent_at);
+            let idle_ms_max = match (i64::from(config.timeout) * 1000, connection.closing) {
+                (0, true) => CLOSING_IDLE_MS_MAX,
+                (timeout_ms, true) => timeout_ms.min(CLOSING_IDLE_MS_MAX),
+                (timeout_ms, false) => timeout_ms,
+            };
+            if idle_ms_max > 0 && quiet_ms > idle_ms_max && (connection.closing || connection.may_time_out())
             {
                 idle.push(connection.token);
             }

@@ -313,21 +313,16 @@ impl Worker {
         let id = connection.id;
         let queued = connection.queued_output();
         if connection.closing {
-            let charge = connection.release();
             let Some(encryption) = &mut connection.encryption else { return };
-            // It is sent before, with the reactor's next events.
-            if queued > 0 && !encryption.stream.is_handshaking() {
-                self.statistics.client_memory.subtract(charge);
-                return;
+            // Queued output is sent before, with the reactor's next events.
+            if queued == 0 || encryption.stream.is_handshaking() {
+                if !std::mem::replace(&mut encryption.has_ended, true) {
+                    let mut out = Vec::new();
+                    encryption.stream.close(&mut out);
+                    self.events.reactor.send(id, out);
+                }
+                self.events.reactor.close(id, CloseMode::AfterSends);
             }
-            if !std::mem::replace(&mut encryption.has_ended, true) {
-                let mut out = Vec::new();
-                encryption.stream.close(&mut out);
-                self.events.reactor.send(id, out);
-            }
-            self.statistics.client_memory.subtract(charge);
-            self.events.reactor.close(id, CloseMode::AfterSends);
-            return;
         }
         let pending = self.events.reactor.pending_send_bytes(id) + queued;
         if pending == 0 || self.check_output_size(token, pending) {

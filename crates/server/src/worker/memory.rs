@@ -52,6 +52,7 @@ impl Worker {
         if std::mem::replace(&mut connection.pending, pending) == pending {
             return;
         }
+        connection.pending_messages = self.events.reactor.message_bytes(connection.id);
         let grown = connection.weigh();
         if grown == 0 {
             return;
@@ -81,34 +82,56 @@ impl Worker {
         let shared = self.shared;
         let _only_this_thread =
             shared.connections.evicting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut records = shared.clients.all();
-        let kept = |record: &&Arc<ClientRecord>| !record.is_evictable();
-        let kept_size: u64 = records.iter().filter(kept).map(|record| record.memory_charge.value()).sum();
-        // Closing all others would not help.
-        if kept_size > self.executor.settings.client_memory_max {
-            return;
-        }
-        records.retain(|record| record.is_evictable());
-        records.sort_by_cached_key(|record| Reverse(record.memory_charge.value()));
-        for record in records {
-            if shared.client_memory() <= self.executor.settings.client_memory_max {
+        // Other workers' connections grow meanwhile, and new ones come: only as much is freed as the charges
+        // show that decide the order, before these are read again.
+        while shared.client_memory() > self.executor.settings.client_memory_max {
+            if !self.evict_largest_of(shared.clients.all()) {
                 return;
             }
-            // The thread that removes it from the registry closes it.
-            if !shared.clients.remove(record.id) {
-                continue;
-            }
-            let freed = record.memory_charge.release();
-            self.statistics.closing_bytes.add(freed);
-            self.statistics.client_memory.subtract(freed);
-            log::info!("Evicting client: id={} addr={} tot-mem={freed}", record.id, record.peer);
-            shared.connections.evicted.fetch_add(1, Ordering::Relaxed);
-            match record.token_on(self.index) {
-                Some(token) => self.evict(token, record.id, freed),
-                None => {
-                    let token = record.place();
-                    shared.workers.post(token.thread(), Mail::Evict(token, record.id, freed));
-                }
+        }
+    }
+
+    /// Closes the largest of these connections, until the others are within the limit. `false`: they are, or cannot be.
+    fn evict_largest_of(&mut self, records: Vec<Arc<ClientRecord>>) -> bool {
+        let max = self.executor.settings.client_memory_max;
+        let charges = records.into_iter().map(|record| (record.memory_charge.value(), record));
+        let (mut evictable, kept): (Vec<_>, Vec<_>) = charges.partition(|(_, record)| record.is_evictable());
+        let sum =
+            |charges: &[(u64, Arc<ClientRecord>)]| charges.iter().map(|(charge, _)| charge).sum::<u64>();
+        let (evictable_size, kept_size) = (sum(&evictable), sum(&kept));
+        // Closing all others would not help.
+        if kept_size > max {
+            return false;
+        }
+        let mut excess = (evictable_size + kept_size).saturating_sub(max);
+        evictable.sort_by_key(|(charge, _)| Reverse(*charge));
+        let mut largest = evictable.into_iter();
+        while excess > 0
+            && let Some((charge, record)) = largest.next()
+        {
+            excess = excess.saturating_sub(charge);
+            self.evict_record(&record);
+        }
+        evictable_size + kept_size > max
+    }
+
+    /// Closes a connection to free its memory, or has its worker do so.
+    fn evict_record(&mut self, record: &ClientRecord) {
+        let shared = self.shared;
+        // The thread that removes it from the registry closes it.
+        if !shared.clients.remove(record.id) {
+            return;
+        }
+        let freed = record.memory_charge.release();
+        self.statistics.closing_bytes.add(freed);
+        self.statistics.client_memory.subtract(freed);
+        log::info!("Evicting client: id={} addr={} tot-mem={freed}", record.id, record.peer);
+        shared.connections.evicted.fetch_add(1, Ordering::Relaxed);
+        match record.token_on(self.index) {
+            Some(token) => self.evict(token, record.id, freed),
+            None => {
+                let token = record.place();
+                shared.workers.post(token.thread(), Mail::Evict(token, record.id, freed));
             }
         }
     }
@@ -143,6 +166,7 @@ impl Worker {
         self.statistics.closing_bytes.add(charge);
         self.statistics.client_memory.subtract(charge);
         self.events.reactor.close(connection.id, CloseMode::Now);
+        self.note_passing_input(token);
         self.deregister(token);
     }
 }

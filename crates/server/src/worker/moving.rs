@@ -1,37 +1,46 @@
-//! Moving connections between workers: to even out load, and when the number of workers changes. Nothing is
+//! Moving connections between workers: to even out load (`balancing.rs`), and when the number of workers changes. Nothing is
 //! lost: unread input and unsent output move along.
 
+use commands::session::BlockReason;
+use os::clock::Uptime;
 use reactor::Socket;
+use sync::simulation::{Fault, planted};
 
 use super::Worker;
-use crate::connection::Token;
+use crate::connection::{Connection, Token, UnblockReply};
 use crate::mail::{Mail, MovedConnection};
 
-/// The minimum difference of load at which a worker moves connections to another, in thousandths of its time.
-const UNEVEN_PERMILLE: u64 = 200;
-
 impl Worker {
-    /// The running worker with the fewest connections; this one if none has fewer.
+    /// The running worker with the fewest connections, of those that are not in a long turn; this one if none has fewer.
     pub(super) fn least_loaded(&self) -> usize {
-        let count = |thread: usize| self.shared.workers.handle(thread).load();
+        let now = Uptime::now();
+        let count = |thread: usize| {
+            let is_late = thread != self.index && self.shared.is_late(thread, now);
+            (is_late, self.shared.workers.handle(thread).load())
+        };
         let threads = self.shared.pool.wanted();
         let least = (0..threads).min_by_key(|thread| count(*thread)).unwrap_or(0);
         if self.index < threads && count(self.index) <= count(least) { self.index } else { least }
     }
 
-    /// Begins to move a connection to another worker. The move continues when the reactor has detached the socket.
+    /// Whether a connection can be moved to another worker now.
+    pub(super) fn can_move(&self, connection: &Connection) -> bool {
+        connection.parked.is_none()
+            && connection.held_latches.is_none()
+            && !connection.closing
+            && connection.moving_to.is_none()
+            && !connection.awaits_turns()
+            && !connection.awaits_log()
+            && !self.executor.scripts.is_paused(connection.session.id)
+    }
+
+    /// Begins to move a connection to another worker, if it can be moved. The move continues when the reactor has detached
+    /// the socket.
     pub(super) fn start_moving(&mut self, token: Token, to: usize) {
-        let Some(connection) = self.connections.find_mut(token) else { return };
-        if connection.parked.is_some()
-            || connection.held_latches.is_some()
-            || connection.closing
-            || connection.moving_to.is_some()
-            || connection.awaits_turns()
-            || connection.awaits_log()
-            || self.executor.scripts.is_paused(connection.session.id)
-        {
+        let Some(connection) = self.connections.find(token).filter(|connection| self.can_move(connection))
+        else {
             return;
-        }
+        };
         let id = connection.id;
         self.flush_now(token);
         // From now on its output moves with it.
@@ -58,6 +67,7 @@ impl Worker {
             // The target worker may have ended.
             return self.remove(token);
         }
+        self.note_passing_input(token);
         self.leave_deadlines(token);
         let Some(mut connection) = self.connections.remove(token) else { return };
         let to = self.shared.workers.expect_connection(connection.moving_to.take().unwrap_or(0));
@@ -79,13 +89,15 @@ impl Worker {
         // Bytes to be decrypted follow those that the connection has kept.
         let mut undecrypted = Vec::new();
         match connection.encryption {
-            None => connection.query.push(&unread),
+            None => connection.keep_input(&unread),
             Some(_) => undecrypted = unread,
         }
         let token = self.place(socket, |token, id| {
             connection.token = token;
             connection.id = id;
             connection.receive_paused = false;
+            connection.input_paused = false;
+            connection.recent_ticks = 0;
             connection.awaits_disk = false;
             *connection
         });
@@ -126,8 +138,21 @@ impl Worker {
             }
             self.start_moving(token, self.least_loaded());
         } else {
-            self.run_query(token);
+            self.resume_moved(token);
             self.continue_decrypting(token, &mut undecrypted);
+        }
+    }
+
+    /// Continues with the requests of a connection that has arrived. If they wait for the end of a pause, they try again: the
+    /// mail about it may have come here before the connection, and to the other worker after it.
+    fn resume_moved(&mut self, token: Token) {
+        let is_paused = self.connections.find_mut(token).is_some_and(|connection| {
+            connection.session.blocked.as_ref().is_some_and(|blocked| blocked.reason == BlockReason::Pause)
+        });
+        if is_paused && !planted(Fault::PauseEndMissed) {
+            self.end_wait(token, UnblockReply::Timeout);
+        } else {
+            self.run_query(token);
         }
     }
 
@@ -150,25 +175,6 @@ impl Worker {
                 return;
             }
             self.start_moving(token, to);
-        }
-    }
-
-    /// Moves a connection away if this worker is busy and another is not: the busiest worker moves one per tick.
-    pub(super) fn balance_load(&mut self) {
-        let threads = self.shared.pool.wanted();
-        if threads < 2 || self.connections.len() < 2 {
-            return;
-        }
-        let load = |thread: usize| self.shared.workers.handle(thread).busy_permille();
-        let least = (0..threads).min_by_key(|thread| load(*thread)).unwrap_or(0);
-        let uneven_count = self.connections.len() as u64 > self.shared.workers.handle(least).load() + 1;
-        let uneven_load = load(self.index) > load(least) + UNEVEN_PERMILLE;
-        if least == self.index || !uneven_load || !uneven_count {
-            return;
-        }
-        let busiest = self.connections.iter().max_by_key(|connection| connection.recent_commands);
-        if let Some(token) = busiest.map(|connection| connection.token) {
-            self.start_moving(token, least);
         }
     }
 }

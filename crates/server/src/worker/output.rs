@@ -1,7 +1,9 @@
 //! Output of a worker's connections: sent once a turn, limited in size; a closing connection is closed after it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use commands::reply_buffers::PartKind;
 use commands::session::SessionFlags;
 use config::ClientClass;
 use os::clock::{Ticks, Uptime};
@@ -10,6 +12,7 @@ use sync::atomic::Ordering;
 use sync::simulation::{self, Fault};
 
 use super::Worker;
+use crate::connection::large_argument::LargeArgument;
 use crate::connection::query_buffer::QueryBuffer;
 use crate::connection::{Connection, SPARE_BUFFER_SIZE_MAX, Token};
 use crate::executor::Settings;
@@ -81,6 +84,8 @@ pub(super) struct Output {
     pub(super) after_reply: Vec<Invalidation>,
     /// Connections whose output waits until the write log is durable, or lines of the server's log are written.
     pub(super) held: Vec<Token>,
+    /// Closing connections that left the registry before their last output was passed on, in this turn.
+    pub(super) hidden: Vec<Token>,
     /// Buffers kept for later replies.
     spare_buffers: Vec<Vec<u8>>,
 }
@@ -138,7 +143,7 @@ impl Worker {
     /// Requests a wake-up when more of the write log is durable or more lines are written, and sends the output that need
     /// not wait any more.
     fn release_held(&mut self) {
-        let _ = self.shared.persistence.durable.request_wake(self.index);
+        let _ = self.shared.persistence.released.request_wake(self.index);
         logging::request_wake(self.index);
         let Self { connections, executor, shared, clock, .. } = self;
         let is_ready = |token: &mut Token| {
@@ -195,8 +200,8 @@ impl Worker {
             if connection.session.flags.contains(SessionFlags::REVOKED) {
                 connection.close_by.get_or_insert(self.clock.uptime.plus_ms(REVOKED_CLOSE_MS));
             }
-            // Before its last reply is sent: a client that has read that reply finds no trace of the connection.
-            self.deregister(token);
+            self.end_services(token);
+            self.hide_before_last_send(token);
         }
         let Some(connection) = self.connections.find_mut(token) else { return };
         if connection.out.is_empty() {
@@ -229,22 +234,28 @@ impl Worker {
                 return self.after_flush(token);
             }
             // From the end, so that no byte is moved twice.
-            let parts: Vec<_> =
-                parts.into_iter_from_end().map(|part| (part.text, out.split_off(part.at))).collect();
+            let parts: Vec<_> = parts
+                .into_iter_from_end()
+                .map(|part| (part.kind, part.text, out.split_off(part.at)))
+                .collect();
             self.events.reactor.send(id, out);
-            for (text, behind) in parts.into_iter().rev() {
-                self.events.reactor.send_shared(id, text);
-                self.events.reactor.send(id, behind);
+            for (kind, text, behind) in parts.into_iter().rev() {
+                match kind {
+                    PartKind::Message => self.events.reactor.send_message(id, text),
+                    PartKind::Value | PartKind::Chunk => self.events.reactor.send_shared(id, text),
+                }
+                if !behind.is_empty() {
+                    self.events.reactor.send(id, behind);
+                }
             }
         }
         if connection.closing {
             if connection.encryption.is_some() {
                 return self.after_flush(token);
             }
-            self.statistics.client_memory.subtract(connection.release());
             self.events.reactor.close(id, CloseMode::AfterSends);
-            return;
         }
+        let Some(connection) = self.connections.find_mut(token) else { return };
         let pending = self.events.reactor.pending_send_bytes(id) + connection.queued_output();
         // A connection that is closed for its own output must not evict others for their memory.
         if pending > 0 && !self.check_output_size(token, pending) {
@@ -282,7 +293,9 @@ impl Worker {
         if is_paused && pending <= self.output_pause_size(pending) / 2 {
             let Some(connection) = self.connections.find_mut(token) else { return };
             connection.receive_paused = false;
-            self.events.reactor.resume_receive(connection.id);
+            if !connection.input_paused {
+                self.events.reactor.resume_receive(connection.id);
+            }
             if connection.has_more {
                 self.waits.ready.push(token);
             }
@@ -317,7 +330,7 @@ impl Worker {
             return OUTPUT_PAUSE_SIZE;
         }
         let memory = match self.executor.settings.config.maxmemory {
-            0 => self.shared.identity.system_memory,
+            0 => self.shared.identity.available_memory,
             limit => limit,
         };
         let is_much = self.shared.client_memory() > memory / CLIENT_MEMORY_SHARE;
@@ -346,14 +359,19 @@ impl Worker {
         self.close_now(token);
     }
 
-    /// Closes a connection whose unexecuted input exceeds `client-query-buffer-limit`. As in Valkey, this
+    /// Closes a connection whose incomplete request exceeds `client-query-buffer-limit`. As in Valkey, this
     /// counts the queued requests of a transaction, and of an incomplete request only the incomplete argument:
-    /// complete ones have left the buffer. Earlier requests are answered first, unless the client does not read.
+    /// complete ones have left the buffer. Complete requests that wait do not count, as receiving pauses for them.
+    /// Earlier requests are answered first, unless the client does not read.
     pub(super) fn check_query_size(&mut self, token: Token) {
         let (limit, shared) = (self.executor.settings.config.client_query_buffer_limit as usize, self.shared);
         let Some(connection) = self.connections.find_mut(token) else { return };
         let queue_size = connection.session.multi.as_ref().map_or(0, |queue| queue.size());
-        let input_size = connection.query.len().saturating_sub(connection.parser.read_size());
+        let arriving_size = connection.query.argument().map_or(0, LargeArgument::arriving_size);
+        let input_size = match connection.has_more {
+            true => 0,
+            false => connection.query.len().saturating_sub(connection.parser.read_size()) + arriving_size,
+        };
         if input_size + queue_size <= limit {
             return;
         }
@@ -390,8 +408,14 @@ impl Worker {
                 delivery.receivers.push(token);
             }
             let (before, size) = (connection.out.capacity(), connection.out.len());
-            form.write(&mut connection.out, session.protocol);
-            delivery.size += connection.out.len() - size;
+            match form.shared_text() {
+                None => form.write(&mut connection.out, session.protocol),
+                Some(text) => {
+                    form.write_without_text(&mut connection.out, session.protocol);
+                    connection.parts.push_message(connection.out.len(), Arc::clone(text));
+                }
+            }
+            delivery.size += connection.out.len() - size + form.shared_text().map_or(0, |text| text.len());
             statistics.unsent_bytes.add((connection.out.capacity() - before) as u64);
         });
     }
@@ -412,7 +436,7 @@ impl Worker {
 #[inline]
 fn must_wait(connection: &mut Connection, shared: &Shared, settings: &Settings, now: Uptime) -> bool {
     connection.logged.is_some() && awaits_log(connection, now)
-        || connection.session.reply_lsn > shared.persistence.durable.end()
+        || connection.session.reply_lsn > shared.persistence.released.end()
             && settings.awaits_disk
             && !simulation::planted(Fault::ReplyBeforeSync)
 }

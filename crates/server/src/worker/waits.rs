@@ -14,15 +14,16 @@ use std::sync::Arc;
 
 use base::Lsn;
 use commands::session::{BlockReason, Blocked};
-use keyspace::{Tries, Waiter};
+use keyspace::Waiter;
 use os::clock::Uptime;
 use slab::Slab;
-use sync::End;
+use sync::{End, HashSet};
 use wire::reply::ReplyBuffer;
 
 use super::Worker;
-use crate::connection::{Connection, Logged, Token, UnblockReply};
-use crate::executor::{DeferredServe, DeferredStep, TURNS_TIME_MAX};
+use super::parked::ParkedConnections;
+use crate::connection::{Attempt, Connection, Logged, Token, UnblockReply};
+use crate::executor::{DeferredAim, DeferredServe, DeferredStep, TURNS_TIME_MAX};
 use crate::logging;
 use crate::mail::Mail;
 
@@ -33,8 +34,14 @@ pub(super) struct Waits {
     pub(super) deadlines: BTreeSet<(Uptime, Token)>,
     /// Connections that yielded: they have requests left to run.
     pub(super) ready: Vec<Token>,
+    /// Bytes of the buffers of their input.
+    pub(super) passing_input_size: usize,
+    /// Connections whose waiting input has grown large in this turn.
+    pub(super) with_much_input: Vec<Token>,
     /// Connections that wait for the end of a pause.
     paused: Vec<Token>,
+    /// Connections that wait for a latch.
+    pub(super) parked: ParkedConnections,
     /// Connections that wait until their writes are durable (`WAITAOF`).
     pub(super) for_disk: Vec<Token>,
     /// Ended waits that are still in some queues.
@@ -43,18 +50,23 @@ pub(super) struct Waits {
     pub(super) early: Vec<Mail>,
     /// Connections of other workers that wait for the end of this turn, each with the number of its request.
     pub(super) barrier_requests: Vec<(Token, u64)>,
+    /// Those that, besides, wait for the end of the scripts that have begun here and may write.
+    pub(super) pause_requests: Vec<(Token, u64)>,
     /// The deferred serves that wait for latches.
     pub(super) deferred_serves: Slab<DeferredServe>,
     /// Deferred serves that wait for the end of a pause, without latches.
     pub(super) paused_serves: Vec<DeferredServe>,
+    /// The keys and slots of both.
+    deferred_aims: HashSet<DeferredAim>,
 }
 
 impl Worker {
     /// Begins the wait of a connection.
     pub(super) fn start_waiting(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        let is_blocked = connection.session.blocked.is_some() && !connection.awaits_transfer();
-        if connection.at_eof && is_blocked && !connection.holds_output() {
+        let is_blocked = connection.session.blocked.is_some() && !connection.waits_briefly();
+        let is_gone = connection.at_eof || connection.has_hung_up;
+        if is_gone && is_blocked {
             // The peer has disconnected.
             connection.closing = true;
             self.cancel_wait(token);
@@ -65,7 +77,8 @@ impl Worker {
 
     /// Registers a waiting connection in this worker.
     pub(super) fn wait_on(&mut self, token: Token) {
-        let uptime = self.clock.uptime;
+        // Requests before it in this turn may have taken long.
+        let uptime = self.uptime();
         let Some(connection) = self.connections.find_mut(token) else { return };
         let Some(blocked) = &connection.session.blocked else { return };
         let (timeout, is_paused) = (blocked.timeout, blocked.reason == BlockReason::Pause);
@@ -102,13 +115,15 @@ impl Worker {
         }
     }
 
-    /// Ends the waits for the disk of connections whose writes are now durable.
+    /// Ends the waits for the disk of connections whose writes are now durable, or never will be: without an append-only
+    /// file.
     pub(super) fn end_disk_waits(&mut self) {
         let _ = self.shared.persistence.durable.request_wake(self.index);
+        let is_on = self.executor.settings.config.appendonly;
         for token in std::mem::take(&mut self.waits.for_disk) {
             let Some(connection) = self.connections.find_mut(token) else { continue };
             let waits = connection.session.blocked.as_ref().is_some_and(Blocked::awaits_disk);
-            if waits && self.shared.is_durable(connection.session.reply_lsn) {
+            if waits && (!is_on || self.shared.is_durable(connection.session.reply_lsn)) {
                 self.end_wait(token, UnblockReply::Timeout);
             } else if waits {
                 self.waits.for_disk.push(token);
@@ -240,7 +255,7 @@ impl Worker {
         for token in tokens {
             let Some(connection) = self.connections.find_mut(token) else { continue };
             let Some(parked) = connection.parked.take() else { continue };
-            connection.tries = Tries::default();
+            connection.attempt = Attempt::default();
             self.executor.latching.cancel(parked.busy, token.0);
             self.executor.latching.restore(parked.held);
             self.executor.latching.release();
@@ -248,6 +263,22 @@ impl Worker {
             // A connection that is being closed runs no further request.
             self.executor.latching.release();
         }
+    }
+
+    /// Answers the requests that have waited for the end of this turn: the first ones of each kind, by their numbers.
+    pub(super) fn answer_barriers(&mut self, (barrier_count, pause_count): (usize, usize)) {
+        let has_begun = !self.ending.is_stopping && self.executor.has_begun_writing_scripts();
+        let pause_count = if has_begun { 0 } else { pause_count };
+        let waits = &mut self.waits;
+        let of_pauses = waits.pause_requests.drain(..pause_count);
+        for (token, request) in waits.barrier_requests.drain(..barrier_count).chain(of_pauses) {
+            self.shared.workers.post(token.thread(), Mail::BarrierAck(token, request, self.index));
+        }
+    }
+
+    /// The numbers of requests that wait for the end of a turn, of each kind.
+    pub(super) fn barrier_counts(&self) -> (usize, usize) {
+        (self.waits.barrier_requests.len(), self.waits.pause_requests.len())
     }
 
     fn continue_requests(&mut self, token: Token) {
@@ -279,6 +310,7 @@ impl Worker {
         self.remove_deadline(token);
         let Some(connection) = self.connections.find_mut(token) else { return };
         connection.end_requested = None;
+        connection.waiting_size = 0;
         let Some(waiter) = connection.waiter.take() else { return };
         connection.record.set_waiter(None);
         // The writer that served it removed it from the queue of that key.
@@ -369,6 +401,10 @@ impl Worker {
     /// Runs the deferred serves.
     pub(super) fn run_deferred(&mut self) {
         for deferred in self.executor.take_deferred() {
+            // One that has not run yet will find this change.
+            if !self.waits.deferred_aims.insert(deferred.aim()) {
+                continue;
+            }
             let number = self.waits.deferred_serves.insert(deferred);
             self.resume_deferred(number);
         }
@@ -379,7 +415,10 @@ impl Worker {
         let token = Token::deferred(self.index, number);
         let Some(deferred) = self.waits.deferred_serves.get_mut(number) else { return };
         match self.executor.run_deferred(deferred, token, &self.host) {
-            DeferredStep::Done => drop(self.waits.deferred_serves.remove(number)),
+            DeferredStep::Done => {
+                let deferred = self.waits.deferred_serves.remove(number);
+                self.waits.deferred_aims.remove(&deferred.aim());
+            }
             DeferredStep::Parked => {}
             DeferredStep::Paused => {
                 let deferred = self.waits.deferred_serves.remove(number);

@@ -232,3 +232,34 @@ fn read_only_scripts_do_not_write() {
         "x"
     "##]]);
 }
+
+#[test]
+fn errors_of_functions_name_the_place_of_the_call() {
+    check(expect![[r#"
+        @valkey Redis limits string.rep otherwise
+        > EVAL "return rawget(1, 2)" 0
+        -ERR user_script:1: bad argument #1 to 'rawget' (table expected, got number) script: on @user_script:1.
+        > EVAL "return pairs(nil)" 0
+        -ERR user_script:1: bad argument #1 to 'pairs' (table expected, got nil) script: on @user_script:1.
+        > EVAL "return unpack({}, 1, 1e8)" 0
+        -ERR user_script:1: too many results to unpack script: on @user_script:1.
+        > EVAL "return table.insert(1, 2)" 0
+        -ERR user_script:1: bad argument #1 to 'insert' (table expected, got number) script: on @user_script:1.
+        > EVAL "return ('x'):rep()" 0
+        -ERR user_script:1: bad argument #1 to 'rep' (number expected, got no value) script: on @user_script:1.
+        > EVAL "local f = string.rep return f()" 0
+        -ERR user_script:1: bad argument #1 to 'f' (string expected, got no value) script: on @user_script:1.
+        > EVAL "return string.find('x', '[')" 0
+        -ERR user_script:1: malformed pattern (missing ']') script: on @user_script:1.
+        > EVAL "return string.gsub('x', 'x', function() return {} end)" 0
+        -ERR user_script:1: invalid replacement value (a table) script: on @user_script:1.
+        > EVAL "return {pcall(string.rep, 'x', 2^40)}" 0
+        [1, ""]
+        > EVAL "return tostring(server.acl_check_cmd('get'))" 0
+        "true"
+        > EVAL "return cjson.encode({[1e15]=1}):gsub('%p', '')" 0
+        "1e151"
+        > EVAL "return {redis.call('ECHO', -2^63), redis.call('ECHO', 0/0), redis.call('ECHO', 2^62)}" 0
+        ["-9223372036854776000", "-nan", "4611686018427387904"]
+    "#]]);
+}

@@ -92,3 +92,33 @@ fn scripts_are_shown() {
         -NOSCRIPT No matching script.
     "#]]);
 }
+
+#[test]
+fn there_is_no_debugger() {
+    check(expect![[r#"
+        > SCRIPT DEBUG NO
+        +OK
+        > SCRIPT DEBUG
+        -ERR wrong number of arguments for 'script|debug' command
+        > SCRIPT DEBUG other
+        -ERR Use SCRIPT DEBUG YES/SYNC/NO
+    "#]]);
+    check(expect![[r#"
+        @valkey Redis has no name of an engine
+        > SCRIPT DEBUG no LUA
+        +OK
+        > SCRIPT DEBUG NO other
+        -ERR No scripting engine found with name 'other' to enable debug
+        > SCRIPT DEBUG YES other
+        -ERR No scripting engine found with name 'other' to enable debug
+        > SCRIPT DEBUG NO LUA other
+        -ERR unknown subcommand or wrong number of arguments for 'DEBUG'. Try SCRIPT HELP.
+    "#]]);
+    check(expect![[r#"
+        @ours Valkey begins a session with a protocol of its own
+        > SCRIPT DEBUG YES
+        -ERR There is no debugger for scripts
+        > SCRIPT DEBUG SYNC LUA
+        -ERR There is no debugger for scripts
+    "#]]);
+}

@@ -45,11 +45,12 @@ pub(super) fn clients(world: &World) -> Vec<Client> {
 fn change_threads(world: &World, name: &str, mut random: Random) {
     let mut connection = Connection::open(world.address, name);
     let mut is_shrinking = false;
+    let shrinks = world.plan.race.is_some_and(Race::shrinks);
     while world.is_at_work() {
-        let count = match world.plan.race {
-            Some(Race::Threads) if is_shrinking => 1 + random.below(2),
-            Some(Race::Threads) => 4,
-            _ => 1 + random.below(4),
+        let count = match shrinks {
+            true if is_shrinking => 1 + random.below(2),
+            true => 4,
+            false => 1 + random.below(4),
         };
         world.shrink_count.fetch_add(u64::from(is_shrinking), Ordering::Relaxed);
         let reply = connection.call(&["CONFIG", "SET", "io-threads", &count.to_string()]);
@@ -61,7 +62,7 @@ fn change_threads(world: &World, name: &str, mut random: Random) {
         if is_shrinking {
             wait_for_answers(world);
         }
-        is_shrinking = world.plan.race == Some(Race::Threads) && !is_shrinking;
+        is_shrinking = shrinks && !is_shrinking;
     }
 }
 

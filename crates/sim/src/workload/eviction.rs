@@ -12,8 +12,15 @@ use crate::world::World;
 const KEY_COUNT: usize = 400;
 const ROUNDS_MAX: usize = 200;
 const UNDER_WAY_SIZE: usize = 32 << 10;
-const POLICIES: &[&str] =
-    &["allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-ttl", "noeviction"];
+const POLICIES: &[&str] = &[
+    "allkeys-lru",
+    "allkeys-lrm",
+    "allkeys-lfu",
+    "allkeys-random",
+    "volatile-lru",
+    "volatile-ttl",
+    "noeviction",
+];
 
 pub(super) fn clients(world: &World) -> Vec<Client> {
     let client = |number: usize| Client::new(format!("cache {number}"), run);

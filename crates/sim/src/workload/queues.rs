@@ -62,7 +62,7 @@ fn produce(world: &World, name: &str, number: usize, mut random: Random) {
 
 /// Waits until the number of threads has just decreased. The wait is bounded, because a decrease may be
 /// impossible.
-fn wait_for_shrinking(world: &World, random: &mut Random) {
+pub(super) fn wait_for_shrinking(world: &World, random: &mut Random) {
     let count = || world.shrink_count.load(Ordering::Relaxed);
     let before = count();
     simulation::wait_until(Some(now_us() + SHRINKING_US_MAX), || count() > before);

@@ -152,7 +152,7 @@ fn expect_zero(name: &str, reply: &Reply) {
     }
 }
 
-fn assert_harmless(name: &str, text: &[u8]) {
+pub(super) fn assert_harmless(name: &str, text: &[u8]) {
     let text = String::from_utf8_lossy(text);
     let is_killed = text.contains("killed by user");
     assert!(is_killed || text.starts_with("NOSCRIPT") || text.starts_with("BUSY"), "{name}: {text}");

@@ -102,6 +102,8 @@ pub(super) struct Core {
     pub(super) threads: Vec<Thread>,
     pub(super) running_count: usize,
     pub(super) now_ns: u64,
+    /// The sum of the lengths of all stalls, and of what counts as one.
+    stalls_ns: u64,
     pub(super) steps: u64,
     pub(super) steps_max: u64,
     pub(super) switches: u64,
@@ -126,6 +128,7 @@ impl Core {
             threads: Vec::new(),
             running_count: 0,
             now_ns: start_ns,
+            stalls_ns: 0,
             steps: 0,
             steps_max,
             switches: 0,
@@ -185,7 +188,16 @@ impl Core {
 
     /// Excludes the thread from scheduling for `ns` nanoseconds.
     pub(super) fn stall(&mut self, thread: usize, ns: u64) {
+        let left_ns = self.threads[thread].stalled_until_ns.saturating_sub(self.now_ns);
+        self.stalls_ns = self.stalls_ns + ns - left_ns;
         self.threads[thread].stalled_until_ns = self.now_ns + ns;
+    }
+
+    /// For how long threads were stalled so far: the sum of all threads, and by how much time ran faster while none was stalled
+    /// and all only yielded; in nanoseconds.
+    pub(super) fn stalled_ns(&self) -> u64 {
+        let left = |thread: &Thread| thread.stalled_until_ns.saturating_sub(self.now_ns);
+        self.stalls_ns - self.threads.iter().map(left).sum::<u64>()
     }
 
     /// Stalls the running thread in a gap, if the seed decides so.
@@ -252,7 +264,12 @@ impl Core {
     fn pass_time(&mut self, from: usize, yields: bool) {
         // Threads that only spin wait for a stalled thread: time runs faster for them.
         self.yields_in_row = if yields { self.yields_in_row + 1 } else { 0 };
-        self.now_ns += SWITCH_NS << (self.yields_in_row / 8).min(12);
+        let passed_ns = SWITCH_NS << (self.yields_in_row / 8).min(12);
+        if passed_ns > SWITCH_NS && self.threads.iter().all(|thread| thread.stalled_until_ns <= self.now_ns) {
+            // None is stalled: so the faster time is no work of theirs.
+            self.stalls_ns += passed_ns - SWITCH_NS;
+        }
+        self.now_ns += passed_ns;
         let starved = self
             .threads
             .iter()

@@ -384,6 +384,13 @@ fn decide(yields: bool) {
     }
 }
 
+/// For how long threads were stalled so far, in microseconds: the sum of all threads, and by how much time ran faster while they
+/// only yielded; 0 outside a simulation.
+#[must_use]
+pub fn stalled_us() -> u64 {
+    local().map_or(0, |(scheduler, _)| lock(&scheduler.core).stalled_ns() / 1000)
+}
+
 /// A named scheduling point. If the options select the gap, the thread may be stalled here for long.
 pub fn pass(gap: Gap) {
     point();

@@ -6,11 +6,13 @@ use base::Lsn;
 use std::fmt;
 use std::sync::Arc;
 
-/// A position in the log. The log keeps everything from it on.
+/// A position in the log. The log keeps everything from it on, and bytes before it that were passed and not released.
 pub struct LogReader {
     log: Arc<WriteLog>,
     index: usize,
     lsn: u64,
+    /// The log keeps everything from here on. Not above `lsn`.
+    kept: u64,
     /// Everything below is copied. Not below `lsn`.
     complete: u64,
     /// The record outside the ring that was last found, and its LSN.
@@ -42,13 +44,19 @@ impl Chunk<'_> {
 
 impl LogReader {
     pub(super) fn new(log: Arc<WriteLog>, index: usize, lsn: u64) -> Self {
-        LogReader { log, index, lsn, complete: lsn, spilled: None }
+        LogReader { log, index, lsn, kept: lsn, complete: lsn, spilled: None }
     }
 
     /// The LSN of the next byte to read.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
         Lsn(self.lsn)
+    }
+
+    /// The lowest LSN that [`Self::return_to`] accepts.
+    #[must_use]
+    pub fn kept(&self) -> Lsn {
+        Lsn(self.kept)
     }
 
     /// The LSN up to which everything can be read: the first gap. It is between two records, and never decreases.
@@ -83,11 +91,14 @@ impl LogReader {
         Chunk { start: Lsn(start), pieces: [first, second] }
     }
 
-    /// Moves past `size` bytes, which have been read.
+    /// Moves past `size` bytes, which have been read, and releases them.
     pub fn advance(&mut self, size: usize) {
-        if size == 0 {
-            return;
-        }
+        self.pass(size);
+        self.release(self.lsn());
+    }
+
+    /// Moves past `size` bytes, which have been read. The log keeps them until they are released.
+    pub fn pass(&mut self, size: usize) {
         let lsn = self.lsn + size as u64;
         assert!(lsn <= self.complete, "a reader can't pass a gap");
         let is_in_ring = self.spilled.as_ref().is_none_or(|(at, _)| lsn <= *at);
@@ -98,7 +109,23 @@ impl LogReader {
         if self.spilled.as_ref().is_some_and(|(at, bytes)| at + bytes.len() as u64 <= lsn) {
             self.spilled = None;
         }
-        self.log.move_reader(self.index, Some(lsn));
+    }
+
+    /// Releases the bytes below `to`: the log needs not keep them.
+    pub fn release(&mut self, to: Lsn) {
+        assert!(to.0 <= self.lsn, "only what was passed can be released");
+        if to.0 <= self.kept {
+            return;
+        }
+        self.kept = to.0;
+        self.log.move_reader(self.index, Some(to.0));
+    }
+
+    /// Moves back to bytes that were passed and not released, to read them again.
+    pub fn return_to(&mut self, lsn: Lsn) {
+        assert!(self.kept <= lsn.0 && lsn.0 <= self.lsn, "only what is kept can be read again");
+        self.lsn = lsn.0;
+        self.spilled = None;
     }
 
     /// Marks this reader as asleep and returns true. If there is something to read, returns false.

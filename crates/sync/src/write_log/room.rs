@@ -82,6 +82,12 @@ impl WriteLog {
         Room::Waiting
     }
 
+    /// Wakes all waiting writers, although there may be no room: they check again whether they may write at all.
+    pub fn wake_writers(&self) {
+        let tokens = std::mem::take(&mut lock(&self.state).waiters);
+        tokens.into_iter().for_each(|token| (self.wake)(LogWake::Writer(token)));
+    }
+
     /// Removes a waiting writer. Returns whether it was queued; if not, `wake` was or will be called for it.
     pub fn cancel_wait(&self, token: u64) -> bool {
         let mut state = lock(&self.state);

@@ -129,6 +129,61 @@ fn spilled_records_keep_their_order() {
 }
 
 #[test]
+fn passed_bytes_can_be_read_again_until_they_are_released() {
+    let model = Model::starting_at(0);
+    let mut writer = model.log.writer(0);
+    let mut reader = model.log.attach(1).unwrap();
+    let pass = |reader: &mut LogReader| {
+        let mut all = Vec::new();
+        loop {
+            let chunk = reader.bytes(ALL);
+            let size = chunk.len();
+            if chunk.is_empty() {
+                return all;
+            }
+            all.extend(chunk.pieces.concat());
+            reader.pass(size);
+        }
+    };
+    // The second record does not fit into the ring.
+    append(&mut writer, None, &[1; 40]);
+    append(&mut writer, None, &[2; 100]);
+    append(&mut writer, None, &[3; 4]);
+    let all = [vec![1; 40], vec![2; 100], vec![3; 4]].concat();
+    assert_eq!(pass(&mut reader), all);
+    assert!(!model.log.has_room(0), "it is kept");
+    for at in [0, 39, 40, 90, 141, 144] {
+        reader.return_to(Lsn(at));
+        assert_eq!(pass(&mut reader), all[at as usize..], "from {at}");
+    }
+    reader.release(Lsn(60));
+    assert_eq!((reader.kept(), reader.lsn()), (Lsn(60), Lsn(144)));
+    reader.return_to(Lsn(60));
+    assert_eq!(pass(&mut reader), all[60..]);
+    reader.release(Lsn(10));
+    assert_eq!(reader.kept(), Lsn(60), "what was released stays so");
+    reader.release(reader.lsn());
+    assert!(model.log.has_room(CAPACITY / 2));
+    append(&mut writer, None, b"next");
+    assert_eq!(pass(&mut reader), b"next");
+}
+
+#[test]
+fn writers_that_wait_are_woken_without_room_to_check_again() {
+    let model = Model::starting_at(0);
+    let mut writer = model.log.writer(0);
+    let _reader = model.log.attach(1).unwrap();
+    append(&mut writer, None, &[1; CAPACITY]);
+    assert_eq!(
+        (model.log.wait_for_room(1, 5), model.log.wait_for_room(1, 6)),
+        (Room::Waiting, Room::Waiting)
+    );
+    model.log.wake_writers();
+    assert_eq!(model.woken(), [LogWake::Writer(5), LogWake::Writer(6)]);
+    assert!(!model.log.cancel_wait(5), "no longer queued");
+}
+
+#[test]
 fn keeps_bytes_for_the_slowest_reader() {
     let model = Model::starting_at(0);
     let mut writer = model.log.writer(0);

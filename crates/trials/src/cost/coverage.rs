@@ -11,6 +11,7 @@ use crate::server::Server;
 const NOT_AUDITED: &[(&str, &str)] = &[
     ("auth", "one password"),
     ("cluster", "cluster nodes are not implemented yet"),
+    ("clusterscan", "refused outside of a cluster"),
     ("commandlog", "its list has a maximum"),
     ("latency", "its lists have a maximum"),
     ("migrate", "its cost is that of `DUMP`, `RESTORE` and the network"),

@@ -1,10 +1,12 @@
-//! The arguments of one request: spans of the caller's bytes.
+//! The arguments of one request: spans of the caller's bytes. One large argument may have a buffer of its own, which a
+//! command can store without a copy.
 //!
-//! Invariant: every span of an [`Args`] is inside its bytes. The constructor's caller ensures this; indexing
-//! panics if it does not hold (a batch read with other bytes than it was parsed from).
+//! Invariant: every span of an [`Args`] is inside its bytes, except the one of a detached argument. The constructor's
+//! caller ensures this; indexing panics if it does not hold (a batch read with other bytes than it was parsed from).
 
 use std::ops::{Index, Range};
 use std::slice;
+use std::sync::Arc;
 
 use crate::number;
 
@@ -17,25 +19,81 @@ pub struct Span {
     pub len: u32,
 }
 
+/// The start of the span of a detached argument: no input is so long that it contains this position.
+const DETACHED_START: u32 = u32::MAX;
+const _: () = assert!(base::limits::QUERY_BUFFER_SIZE_MAX <= DETACHED_START as usize);
+
 impl Span {
-    fn of(self, bytes: &[u8]) -> &[u8] {
+    /// The span of an argument that is not among the bytes of its request. It is not empty.
+    pub(super) fn detached(len: usize) -> Self {
+        Self { start: DETACHED_START, len: len as u32 }
+    }
+
+    #[inline]
+    fn of<'a>(self, bytes: &'a [u8], detached: &'a DetachedArgument) -> &'a [u8] {
         let start = self.start as usize;
-        &bytes[start..start + self.len as usize]
+        match bytes.get(start..start + self.len as usize) {
+            Some(argument) => argument,
+            None => detached.of(self),
+        }
     }
 }
 
-/// The arguments of a request, the name first. A copy copies two slices.
+/// The argument of a request that has a buffer of its own, if there is one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DetachedArgument(pub(super) Option<Arc<Vec<u8>>>);
+
+impl DetachedArgument {
+    const NONE: &'static Self = &Self(None);
+
+    #[cold]
+    #[inline(never)]
+    fn of(&self, span: Span) -> &Arc<Vec<u8>> {
+        let is_detached = span.start == DETACHED_START;
+        self.0.as_ref().filter(|_| is_detached).expect("arguments are inside the bytes of their request")
+    }
+}
+
+/// One argument of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Argument<'a> {
+    /// A part of the input.
+    Bytes(&'a [u8]),
+    /// A large argument in a buffer of its own, without room for more.
+    Detached(&'a Arc<Vec<u8>>),
+}
+
+impl<'a> Argument<'a> {
+    /// Its bytes.
+    #[must_use]
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Detached(buffer) => buffer,
+        }
+    }
+}
+
+/// The arguments of a request, the name first. A copy copies two slices and a reference.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     bytes: &'a [u8],
     spans: &'a [Span],
+    detached: &'a DetachedArgument,
 }
 
 impl<'a> Args<'a> {
     /// The arguments at these positions of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
-        Self { bytes, spans }
+        Self { bytes, spans, detached: DetachedArgument::NONE }
+    }
+
+    /// As [`Self::new`], with the argument that is not among these bytes.
+    #[inline]
+    pub(super) fn with_detached(bytes: &'a [u8], spans: &'a [Span], detached: &'a DetachedArgument) -> Self {
+        Self { bytes, spans, detached }
     }
 
     /// Number of arguments, the name included.
@@ -54,14 +112,26 @@ impl<'a> Args<'a> {
     #[must_use]
     #[inline]
     pub fn get(self, index: usize) -> Option<&'a [u8]> {
-        self.spans.get(index).map(|span| span.of(self.bytes))
+        self.spans.get(index).map(|span| span.of(self.bytes, self.detached))
     }
 
     /// The argument at `index`, with the lifetime of the bytes. Panics if it does not exist.
     #[must_use]
     #[inline]
     pub fn at(self, index: usize) -> &'a [u8] {
-        self.spans[index].of(self.bytes)
+        self.spans[index].of(self.bytes, self.detached)
+    }
+
+    /// As [`Self::at`], for a caller that may keep the buffer of a detached argument.
+    #[must_use]
+    #[inline]
+    pub fn argument(self, index: usize) -> Argument<'a> {
+        let span = self.spans[index];
+        let start = span.start as usize;
+        match self.bytes.get(start..start + span.len as usize) {
+            Some(bytes) => Argument::Bytes(bytes),
+            None => Argument::Detached(self.detached.of(span)),
+        }
     }
 
     /// The command's name as the client sent it; empty only if there are no arguments.
@@ -74,19 +144,19 @@ impl<'a> Args<'a> {
     /// All arguments in order.
     #[must_use]
     pub fn iter(self) -> Iter<'a> {
-        Iter { bytes: self.bytes, spans: self.spans.iter() }
+        Iter { bytes: self.bytes, spans: self.spans.iter(), detached: self.detached }
     }
 
     /// The arguments from `index` on; empty if `index` is beyond the last one.
     #[must_use]
     pub fn tail(self, index: usize) -> Self {
-        Self { bytes: self.bytes, spans: self.spans.get(index..).unwrap_or_default() }
+        Self { spans: self.spans.get(index..).unwrap_or_default(), ..self }
     }
 
     /// A range of the arguments. Panics if it exceeds their number.
     #[must_use]
     pub fn range(self, indexes: Range<usize>) -> Self {
-        Self { bytes: self.bytes, spans: &self.spans[indexes] }
+        Self { spans: &self.spans[indexes], ..self }
     }
 
     /// The size in bytes of these arguments as one multibulk request. O(number of arguments).
@@ -99,7 +169,8 @@ impl<'a> Args<'a> {
     }
 
     /// The request as it was received, if that is exactly what [`Self::write_multibulk`] writes. `None` for an inline
-    /// request, leading zeros in a length, or arguments that were not received. O(number of arguments).
+    /// request, leading zeros in a length, a detached argument, or arguments that were not received. O(number of
+    /// arguments).
     #[must_use]
     #[inline]
     pub fn as_multibulk(self) -> Option<&'a [u8]> {
@@ -159,6 +230,7 @@ impl std::fmt::Debug for Args<'_> {
 pub struct Iter<'a> {
     bytes: &'a [u8],
     spans: slice::Iter<'a, Span>,
+    detached: &'a DetachedArgument,
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -166,7 +238,7 @@ impl<'a> Iterator for Iter<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        self.spans.next().map(|span| span.of(self.bytes))
+        self.spans.next().map(|span| span.of(self.bytes, self.detached))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -176,7 +248,7 @@ impl<'a> Iterator for Iter<'a> {
 
 impl DoubleEndedIterator for Iter<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.spans.next_back().map(|span| span.of(self.bytes))
+        self.spans.next_back().map(|span| span.of(self.bytes, self.detached))
     }
 }
 
@@ -218,7 +290,7 @@ impl ArgsBuf {
     /// A view of the arguments.
     #[must_use]
     pub fn args(&self) -> Args<'_> {
-        Args { bytes: &self.bytes, spans: &self.spans }
+        Args::new(&self.bytes, &self.spans)
     }
 
     /// Allocated bytes, for accounting.

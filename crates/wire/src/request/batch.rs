@@ -1,18 +1,19 @@
 //! The complete requests of one pass over the input, as spans of it.
 //!
-//! Owns the unquoted arguments of inline requests; all other arguments stay in the input buffer. Reused for
-//! each batch, so that parsing stops allocating after the first ones.
+//! Owns the unquoted arguments of inline requests, and shares a large argument that was received in a buffer of its own;
+//! all other arguments stay in the input buffer. Reused for each batch, so that parsing stops allocating after the first
+//! ones.
 //!
 //! Invariants:
 //! 1. `spans` is the concatenation of the arguments of each series' first request, in order.
 //! 2. Spans of an inline request are positions in `inline_bytes`, all others are relative to the start of their
-//!    request.
+//!    request. The span of a detached argument, which only the first request may have, leads outside.
 //! 3. A request has at least one argument, a series at least one request, and a series of inline requests
 //!    exactly one.
 
 use std::ops::Range;
 
-use super::args::{Args, Span};
+use super::args::{Args, DetachedArgument, Span};
 
 /// Consecutive requests of a [`Batch`] that differ in the contents of their arguments only: the name, the
 /// number of arguments and their sizes are equal.
@@ -83,6 +84,7 @@ impl Series {
 pub struct Batch {
     pub(super) spans: Vec<Span>,
     pub(super) inline_bytes: Vec<u8>,
+    pub(super) detached: DetachedArgument,
     series: Vec<Series>,
     /// Number of all requests.
     len: usize,
@@ -99,6 +101,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.spans.clear();
         self.inline_bytes.clear();
+        self.detached.0 = None;
         self.series.clear();
         self.len = 0;
     }
@@ -122,6 +125,14 @@ impl Batch {
         self.len == 0
     }
 
+    /// The size of the detached argument of the first request, in bytes. It is not part of the size of its [`Series`]. 0:
+    /// there is none.
+    #[must_use]
+    #[inline]
+    pub fn detached_size(&self) -> usize {
+        self.detached.0.as_ref().map_or(0, |argument| argument.len())
+    }
+
     /// The requests, in order.
     #[must_use]
     #[inline]
@@ -134,7 +145,7 @@ impl Batch {
     #[must_use]
     #[inline]
     pub fn args<'a>(&'a self, series: &Series, nth: usize, bytes: &'a [u8]) -> Args<'a> {
-        Args::new(self.source(series, nth, bytes), self.spans_of(series))
+        Args::with_detached(self.source(series, nth, bytes), self.spans_of(series), &self.detached)
     }
 
     /// The arguments of each request of a series, from the `nth` on; `bytes` as for [`Self::args`].
@@ -148,7 +159,7 @@ impl Batch {
         let (spans, size) = (self.spans_of(series), series.size());
         let mut source = self.source(series, nth, bytes);
         (nth..series.count()).map(move |_| {
-            let args = Args::new(source, spans);
+            let args = Args::with_detached(source, spans, &self.detached);
             source = source.get(size..).unwrap_or_default();
             args
         })

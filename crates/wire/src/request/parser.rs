@@ -9,6 +9,7 @@
 //!    consumed input. The caller may move the bytes, but must pass them again from there on.
 //! 2. Neither the requests nor the error depend on where the input is cut.
 //! 3. Memory grows with the bytes that have arrived, never with announced sizes.
+//! 4. With a detached argument a request is incomplete, and `spans` has an empty span in its place, or none yet.
 //!
 //! States of an incomplete request:
 //!
@@ -18,14 +19,16 @@
 //! | first line, end not found | `line_scanned` | `start_requests` |
 //! | length line of an argument | `args_missing`, `resume_at`, `line_scanned` | `resume` |
 //! | argument, length known | also `bulk_len` | `resume` |
+//! | behind a detached argument | as that of an argument without bytes, and `detached` | `resume` |
 //!
 //! Start reading at [`Parser::parse`].
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use base::limits::{ARGUMENT_COUNT_MAX, INLINE_SIZE_MAX, QUERY_BUFFER_SIZE_MAX};
 
-use super::args::Span;
+use super::args::{DetachedArgument, Span};
 use super::batch::Batch;
 use super::inline;
 use super::lines::{LINE_END, NumberLine, count_line, find_in_line, length_line, plain_length_line};
@@ -84,11 +87,21 @@ pub struct Parsed {
 }
 
 /// The state of an incomplete request. Clean initially, after a complete request and after an error.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Parser {
     /// The complete arguments of the incomplete request, relative to its start.
     spans: Vec<Span>,
     progress: Progress,
+    /// The argument that is not part of the input.
+    detached: Option<Detached>,
+}
+
+/// An argument that the caller has received in a buffer of its own.
+#[derive(Clone, Debug)]
+struct Detached {
+    /// Its place among the arguments.
+    index: usize,
+    argument: Arc<Vec<u8>>,
 }
 
 /// The progress in a request. Positions are relative to its start.
@@ -159,6 +172,24 @@ impl Parser {
     pub fn reset(&mut self) {
         self.spans.clear();
         self.progress = Progress::default();
+        self.detached = None;
+    }
+
+    /// Takes the announced argument, which the caller has received completely in a buffer of its own. The input continues
+    /// with the argument's line end at the start of [`Self::announced`]. Panics if no argument of this size is announced,
+    /// or another one of the request is detached.
+    pub fn detach(&mut self, argument: Arc<Vec<u8>>) {
+        assert_eq!(self.progress.bulk_len, Some(argument.len() as u64), "the argument is the announced one");
+        assert!(!self.has_detached(), "one argument of a request may be detached");
+        // What remains of it in the input is an argument without bytes.
+        self.progress.bulk_len = Some(0);
+        self.detached = Some(Detached { index: self.spans.len(), argument });
+    }
+
+    /// Whether an argument of the incomplete request is detached.
+    #[must_use]
+    pub fn has_detached(&self) -> bool {
+        self.detached.is_some()
     }
 
     /// Whether part of a request has been read.
@@ -244,6 +275,10 @@ impl Parser {
         let step = read_bulks(input, progress, bounds, &mut self.spans);
         if let Step::Complete(size) = step {
             let first_arg = batch.spans.len();
+            if let Some(Detached { index, argument }) = self.detached.take() {
+                self.spans[index] = Span::detached(argument.len());
+                batch.detached = DetachedArgument(Some(argument));
+            }
             batch.spans.append(&mut self.spans);
             self.spans.shrink_to(KEPT_SPAN_COUNT_MAX);
             batch.push_multibulk(first_arg, 0, size, 1);

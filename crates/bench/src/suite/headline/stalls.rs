@@ -8,6 +8,7 @@ const READ: StallCase = StallCase {
     setup: &[],
     key_count: 500_000,
     write_rate: None,
+    flood: None,
     disturbance: None,
     length_ms: 5_000,
 };
@@ -41,6 +42,7 @@ pub(super) const STALLS: Section = Section {
             StallCase { name: "DEL of a set of 1M",      disturbance: once("DEL big"), setup: &[(1_000_000, "SADD big m:{key}")], ..READ },
             StallCase { name: "DEL of a list of 1M",     disturbance: once("DEL big"), setup: &[(1_000_000, "RPUSH big m:{key}")], ..READ },
             StallCase { name: "DEL of a zset of 1M",     disturbance: once("DEL big"), setup: &[(1_000_000, "ZADD big {int} m:{key}")], ..READ },
+            StallCase { name: "a flood of BITCOUNT",     flood: Some("BITCOUNT big"), setup: &[(1, "SETRANGE big 100000 x")], ..READ },
             StallCase { name: "maxmemory lowered to 30mb", disturbance: once("CONFIG SET maxmemory 30mb"), directives: "--maxmemory 1gb --maxmemory-policy allkeys-lru", key_count: 1_000_000, ..READ },
         ],
     },

@@ -47,7 +47,7 @@ pub(super) enum Content {
 
 impl Node {
     /// A node of one element.
-    fn of(text: &[u8]) -> Self {
+    pub(super) fn of(text: &[u8]) -> Self {
         if text.len() > NODE_SIZE_MAX {
             return Self { len: 1, listpack_size: 0, content: Content::Single(text.into()) };
         }
@@ -56,7 +56,7 @@ impl Node {
         Self::of_several(elements, listpack_size(Item::of_text(text)))
     }
 
-    fn of_several(elements: Elements, listpack_size: usize) -> Self {
+    pub(super) fn of_several(elements: Elements, listpack_size: usize) -> Self {
         let (len, listpack_size) = (elements.len() as u32, listpack_size as u32);
         Self { len, listpack_size, content: Content::Several(elements) }
     }
@@ -146,6 +146,12 @@ impl Node {
             }
             Content::Single(text) => listpack_size(Item::Bytes(text)),
         }
+    }
+}
+
+impl Default for Nodes {
+    fn default() -> Self {
+        Self::of_small(Elements::new(), 0, false)
     }
 }
 

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use super::nodes::{Content, Node, Nodes};
+use crate::estimate::SAMPLE_LEN;
 use crate::packed::Item;
 use crate::values::tracking::{Element, PortionLimits, State, Tracker, Walkable, is_large};
 
@@ -264,6 +265,10 @@ impl Nodes {
 }
 
 impl Walkable for Nodes {
+    fn held_size(&self) -> usize {
+        self.estimated_bytes(SAMPLE_LEN)
+    }
+
     fn begin(&self, state: &mut State) {
         state.list.begin(self.nodes.len());
     }

@@ -5,6 +5,8 @@
 
 use super::linear_hash::LinearHashDirectory;
 use super::{Keyed, Many, Place, scan_position};
+use crate::Entry;
+use crate::estimate::{SAMPLE_LEN, estimated_sum};
 use crate::values::tracking::{PortionLimits, State, Tracker, Walkable};
 
 impl<K: Keyed> Many<K> {
@@ -90,6 +92,10 @@ fn preserve_in_leaf<K: Keyed>(directory: &LinearHashDirectory<K>, state: &mut St
 }
 
 impl<K: Keyed> Walkable for Many<K> {
+    fn held_size(&self) -> usize {
+        self.estimated_bytes(SAMPLE_LEN)
+    }
+
     fn walk(&self, state: &mut State, limits: PortionLimits) -> bool {
         while let Some(from) = state.leaves.next() {
             if state.is_enough(limits) {
@@ -108,6 +114,15 @@ impl<K: Keyed> Walkable for Many<K> {
             state.visit(len);
         }
         state.walk_table(&self.side_table, limits, K::side_table_element)
+    }
+}
+
+impl<K: Keyed> Many<K> {
+    /// Bytes of memory that it owns, estimated from some of its elements.
+    pub(super) fn estimated_bytes(&self, sample_len: usize) -> usize {
+        let entries = self.side_table.iter().map(Entry::allocated_bytes);
+        let side_table = estimated_sum(entries, self.side_table.len(), sample_len);
+        size_of::<Self>() + self.directory.memory_bytes() + self.side_table.memory_bytes() + side_table
     }
 }
 

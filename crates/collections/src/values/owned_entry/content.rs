@@ -1,5 +1,7 @@
 //! A value's form in an entry, and its size there.
 
+use std::sync::Arc;
+
 use super::NewValue;
 use crate::number::parse_canonical;
 use crate::values::entry::{EMBSTR_SIZE_MAX, EntryLayout, Form, INLINE_SIZE_MAX};
@@ -9,7 +11,7 @@ use crate::values::object::{Kind, Object};
 pub(super) enum Content<'v> {
     Int(i64),
     Inline(Form, &'v [u8]),
-    Large(Vec<u8>),
+    Large(Arc<Vec<u8>>),
     Object(Object),
 }
 
@@ -21,10 +23,17 @@ impl<'v> Content<'v> {
             NewValue::Auto(text) => parse_canonical(text).map_or_else(|| Self::of_bytes(text), Self::Int),
             NewValue::Bytes(bytes) => Self::of_bytes(bytes),
             NewValue::Raw(bytes) if bytes.len() <= INLINE_SIZE_MAX => Self::Inline(Form::Raw, bytes),
-            NewValue::Raw(bytes) => Self::Large(bytes.to_vec()),
+            NewValue::Raw(bytes) => Self::large(bytes.to_vec()),
             NewValue::Buffer(bytes) if bytes.len() <= INLINE_SIZE_MAX => Self::Inline(Form::Raw, bytes),
-            NewValue::Buffer(bytes) => Self::Large(std::mem::take(bytes)),
+            NewValue::Buffer(bytes) => Self::large(std::mem::take(bytes)),
+            NewValue::Shared(text) if text.len() <= INLINE_SIZE_MAX => Self::of_bytes(text),
+            NewValue::Shared(text) => Self::Large(Arc::clone(text)),
         }
+    }
+
+    /// A string that is longer than those kept inside of entries.
+    pub(super) fn large(bytes: Vec<u8>) -> Self {
+        Self::Large(Arc::new(bytes))
     }
 
     fn of_bytes(bytes: &'v [u8]) -> Self {

@@ -256,6 +256,10 @@ impl Large {
 }
 
 impl Walkable for Large {
+    fn held_size(&self) -> usize {
+        self.estimated_bytes(SAMPLE_LEN)
+    }
+
     fn walk(&self, state: &mut State, limits: PortionLimits) -> bool {
         let before = match &state.last {
             None => self.len(),

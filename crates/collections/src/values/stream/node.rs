@@ -19,6 +19,7 @@
 //! 4. A backward walk visits the same entries.
 
 use super::id::StreamId;
+use super::listpack_size::{FRAME_SIZE, entry_size, head_size, number_size as listpack_number_size};
 
 /// The entry is deleted.
 const DELETED: u8 = 1;
@@ -38,6 +39,8 @@ pub(super) struct Node {
     name_count: u32,
     pub(super) live_count: u32,
     pub(super) deleted_count: u32,
+    /// The size of names and entries in a listpack. Deleted entries count although they are dropped here.
+    listpack_size: u32,
     pub(super) last: StreamId,
 }
 
@@ -68,7 +71,10 @@ impl Node {
         let name_count = pairs.clone().count() as u32;
         pairs.clone().for_each(|(name, _)| write_text(&mut bytes, name));
         let entries_at = bytes.len() as u32;
-        let mut node = Self { bytes, entries_at, name_count, live_count: 0, deleted_count: 0, last: id };
+        let listpack_size = (FRAME_SIZE + head_size(pairs.clone().map(|(name, _)| name))) as u32;
+        let (live_count, deleted_count) = (0, 0);
+        let mut node =
+            Self { bytes, entries_at, name_count, live_count, deleted_count, listpack_size, last: id };
         node.push(id, id, pairs);
         node
     }
@@ -82,6 +88,8 @@ impl Node {
     ) {
         let has_same_names = self.names_are(pairs.clone().map(|(name, _)| name));
         let flags = if has_same_names { SAME_NAMES } else { 0 };
+        let differences = (id.ms.wrapping_sub(first.ms) as i64, id.seq.wrapping_sub(first.seq) as i64);
+        self.listpack_size += entry_size(differences, has_same_names, pairs.clone()) as u32;
         let body_size: usize = if has_same_names {
             pairs.clone().map(|(_, value)| text_size(value)).sum()
         } else {
@@ -110,9 +118,11 @@ impl Node {
         self.last = id;
     }
 
-    /// Bytes in use.
-    pub(super) fn size(&self) -> usize {
-        self.bytes.len()
+    /// The size of this node as a listpack, which the limits of nodes refer to.
+    pub(super) fn listpack_size(&self) -> usize {
+        let counts =
+            [self.live_count, self.deleted_count].map(|count| listpack_number_size(i64::from(count)));
+        self.listpack_size as usize + counts[0] + counts[1]
     }
 
     /// Bytes allocated.

@@ -13,6 +13,7 @@ use std::ops::Bound;
 use super::Stream;
 use super::id::StreamId;
 use super::node::{Node, StreamEntry};
+use crate::estimate::SAMPLE_LEN;
 use crate::values::tracking::{Element, PortionLimits, State, Tracker, Walkable, is_large};
 
 /// The nodes of a stream at the cut.
@@ -98,9 +99,7 @@ impl StreamOrder {
 
 impl Stream {
     pub(crate) fn is_large(&self) -> bool {
-        is_large(usize::try_from(self.len).unwrap_or(usize::MAX), || {
-            self.estimated_bytes(crate::estimate::SAMPLE_LEN)
-        })
+        is_large(usize::try_from(self.len).unwrap_or(usize::MAX), || self.estimated_bytes(SAMPLE_LEN))
     }
 
     pub(crate) fn tracked(&self) -> (&Tracker, &dyn Walkable) {
@@ -109,6 +108,10 @@ impl Stream {
 }
 
 impl Walkable for Stream {
+    fn held_size(&self) -> usize {
+        self.estimated_bytes(SAMPLE_LEN)
+    }
+
     fn begin(&self, state: &mut State) {
         let cut_end = self.nodes.last_key_value().map_or(StreamId::MIN, |(first, _)| *first);
         state.stream = StreamOrder { cut_end, ..StreamOrder::default() };

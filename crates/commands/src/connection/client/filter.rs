@@ -276,10 +276,14 @@ mod tests {
     }
 
     fn keeps(words: &str) -> Result<bool, String> {
+        keeps_of(&facts(), words)
+    }
+
+    fn keeps_of(facts: &ClientFacts, words: &str) -> Result<bool, String> {
         let args: wire::request::ArgsBuf = words.split(' ').map(str::as_bytes).collect();
         let users = Users::new(&CATALOGUE);
         parse(args.args(), 0, SkipMe::No, FilterContext { own_id: 7, db_count: 16, users: &users })
-            .map(|filter| filter.keeps(&facts()))
+            .map(|filter| filter.keeps(facts))
             .map_err(|error| String::from_utf8_lossy(error.text()).into_owned())
     }
 
@@ -314,6 +318,21 @@ mod tests {
         assert_eq!(keeps("NAME a NAME worker"), Ok(true));
         assert_eq!(keeps("TYPE normal\0 IP ::1\0x SKIPME no\0"), Ok(true));
         assert_eq!(keeps("LIB-NAME lib\0"), Ok(false));
+    }
+
+    #[test]
+    fn an_empty_text_selects_no_connection() {
+        let nameless =
+            || ClientFacts { name: Vec::new(), lib_name: Vec::new(), lib_version: Vec::new(), ..facts() };
+        for criterion in ["NAME", "LIB-NAME", "LIB-VER"] {
+            for (facts, text) in [(facts(), ""), (nameless(), ""), (nameless(), "x")] {
+                let words = format!("{criterion} {text}");
+                assert_eq!(keeps_of(&facts, &words), Ok(false), "{words}");
+                assert_eq!(keeps_of(&facts, &format!("NOT-{words}")), Ok(true), "NOT-{words}");
+            }
+        }
+        assert_eq!(keeps("FLAGS "), Ok(true));
+        assert_eq!(keeps("NOT-FLAGS "), Ok(false));
     }
 
     #[test]

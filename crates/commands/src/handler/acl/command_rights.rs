@@ -8,6 +8,7 @@ use super::catalogue::{COMMAND_COUNT_MAX, Catalogue};
 use super::rule_error::RuleError;
 use crate::command::Categories;
 use crate::error::up_to_nul;
+use crate::peer_names;
 use crate::resolved_command::CommandId;
 use crate::word::Word;
 
@@ -85,23 +86,32 @@ impl CommandRights {
             self.note_rule(allows, commands.name(id).as_bytes());
             return Ok(());
         }
+        if peer_names::is_command(name) {
+            self.note_rule(allows, name);
+            return Ok(());
+        }
         let bar = name.iter().rposition(|byte| *byte == b'|').filter(|_| allows);
         let (container, first_arg) = match bar {
             Some(bar) => (&name[..bar], &name[bar + 1..]),
             None => return Err(RuleError::UnknownCommand),
         };
-        let id = commands.find(container).ok_or(RuleError::UnknownCommand)?;
-        if commands.is_subcommand(id) {
+        let id = commands.find(container);
+        if id.is_none() && !peer_names::is_command(container) {
+            return Err(RuleError::UnknownCommand);
+        }
+        if container.contains(&b'|') {
             return Err(RuleError::FirstArgOfSubcommand);
         }
         if first_arg.is_empty() {
             return Err(RuleError::Syntax);
         }
-        if !commands.subcommands(id).is_empty() {
+        let has_subcommands = |id| !commands.subcommands(id).is_empty();
+        if id.map_or_else(|| peer_names::is_container(container), has_subcommands) {
             return Err(RuleError::UnknownCommand);
         }
-        let first_args = self.first_args.entry(id.0).or_default();
-        first_args.insert(first_arg.to_ascii_lowercase());
+        if let Some(id) = id {
+            self.first_args.entry(id.0).or_default().insert(first_arg.to_ascii_lowercase());
+        }
         let name = name.to_ascii_lowercase();
         self.rules.shift_remove(&name);
         self.rules.insert(name, true);
@@ -113,8 +123,12 @@ impl CommandRights {
             *self = Self::new(allows);
             return Ok(());
         }
-        let category = Categories::by_name(name).ok_or(RuleError::UnknownCommand)?;
-        for id in commands.ids().filter(|id| commands.command(*id).categories().contains(category)) {
+        let category = match Categories::by_name(name) {
+            Some(category) => category,
+            None if peer_names::is_category(name) => Categories::empty(),
+            None => return Err(RuleError::UnknownCommand),
+        };
+        for id in commands.ids().filter(|id| commands.command(*id).categories().intersects(category)) {
             self.set(id, allows, commands);
         }
         self.note_rule(allows, &[b"@", name].concat());

@@ -42,6 +42,9 @@ impl Criteria {
     /// Returns, for each given criterion, whether the connection meets it.
     fn answers<'a>(&'a self, facts: &'a ClientFacts) -> impl Iterator<Item = bool> + 'a {
         let same = |wanted: &Option<Vec<u8>>, is: &[u8]| wanted.as_ref().map(|wanted| wanted == is);
+        // A connection without a text has none that could be equal: an empty one selects nothing.
+        let named =
+            |wanted: &Option<Vec<u8>>, is: &[u8]| same(wanted, is).map(|equal| equal && !is.is_empty());
         let has_all = |wanted: &Option<Vec<u8>>, is: &str| {
             wanted.as_ref().map(|wanted| wanted.iter().all(|letter| is.as_bytes().contains(letter)))
         };
@@ -52,9 +55,9 @@ impl Criteria {
             same(&self.local_address, facts.local.as_bytes()),
             self.ip.as_ref().map(|ip| facts.has_ip(ip)),
             same(&self.user, &facts.user),
-            same(&self.name, &facts.name),
-            same(&self.lib_name, &facts.lib_name),
-            same(&self.lib_version, &facts.lib_version),
+            named(&self.name, &facts.name),
+            named(&self.lib_name, &facts.lib_name),
+            named(&self.lib_version, &facts.lib_version),
             self.db.map(|db| db == facts.db),
             has_all(&self.flags, &facts.flags),
             has_all(&self.capa, &facts.capa),

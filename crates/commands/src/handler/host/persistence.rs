@@ -26,6 +26,9 @@ pub trait Persistence {
     fn rewrite_append_only(&self, session: &Session) -> Result<&'static str, CommandError>;
     /// Whether all changes up to an LSN are durable, including changes made before the write log was switched on.
     fn is_durable(&self, lsn: Lsn) -> bool;
-    /// Called when `FLUSHALL` has emptied all databases.
-    fn flushed_all(&self);
+    /// Whether writing the append-only file fails, so that nothing becomes durable for now.
+    fn append_only_fails(&self) -> bool;
+    /// Called when `FLUSHALL` has emptied all databases. All slots must be latched. Returns whether the session waits and gets
+    /// its reply when the dump file is replaced by an empty one: a crash after the reply must not bring the data back.
+    fn flushed_all(&self, data: &mut Latched<'_>, session: &Session) -> bool;
 }

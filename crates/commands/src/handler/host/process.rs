@@ -1,6 +1,6 @@
 //! The process: its clocks and secrets, its configuration, its end, and its changes by `DEBUG`.
 
-use base::Millis;
+use base::{Lsn, Millis};
 
 use crate::error::CommandError;
 use crate::session::Session;
@@ -25,8 +25,9 @@ pub trait Secrets {
 pub trait ConfigAdmin {
     /// `CONFIG GET`: name and value of each directive that matches any pattern.
     fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)>;
-    /// `CONFIG SET` of several directives, names and values alternating: atomic.
-    fn config_set(&self, arguments: &[&[u8]], own: &Session) -> Result<(), CommandError>;
+    /// `CONFIG SET` of several directives, names and values alternating: atomic. Returns the LSN up to which the log must be
+    /// durable before the reply; 0: the reply does not wait.
+    fn config_set(&self, arguments: &[&[u8]], own: &Session) -> Result<Lsn, CommandError>;
     /// `CONFIG REWRITE`; `everything` includes directives at their defaults.
     fn config_rewrite(&self, everything: bool) -> Result<(), CommandError>;
 }

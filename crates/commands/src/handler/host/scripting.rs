@@ -93,6 +93,8 @@ pub trait Scripting {
         request: ScriptRequest<'_>,
         out: &mut ReplyBuffer<'_>,
     ) -> Result<(), CommandError>;
+    /// Shows a request to run a script or function to monitors, although it is malformed and runs nothing.
+    fn show_malformed_script(&self, ctx: &Ctx<'_>);
     /// Adds a script to the cache, and returns its digest.
     fn load_script(&self, body: &[u8]) -> Result<[u8; 40], CommandError>;
     /// Returns the text of a cached script. `sha` is in any case.
@@ -109,6 +111,10 @@ pub trait Scripting {
     fn flush_libraries(&self);
     /// Returns all libraries, by name.
     fn libraries(&self) -> Vec<Arc<LibraryFacts>>;
+    /// Returns the numbers of libraries and of functions.
+    fn library_counts(&self) -> (usize, usize);
+    /// Whether there is a function with this name, in any case.
+    fn has_function(&self, name: &[u8]) -> bool;
     /// Adds libraries, all or none.
     fn restore_libraries(&self, codes: &[&[u8]], policy: RestorePolicy) -> Result<(), CommandError>;
     /// Returns the function that has run longest.

@@ -5,7 +5,7 @@ use keyspace::Key;
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
-use crate::context::{Ctx, EffectArg};
+use crate::context::Ctx;
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 use crate::session::SessionFlags;
@@ -87,8 +87,6 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> R
         let part = (PART_SIZE / (size as u64).max(1)).clamp(1, PART_KEY_COUNT);
         count.min(first.saturating_add(part))
     };
-    // Other connections may change keys between two parts, so the whole request must not be repeated.
-    let is_repeatable = !is_random && first == 0 && end == count;
     let db = ctx.db();
     let mut name = Vec::new();
     let mut value = Vec::new();
@@ -111,12 +109,8 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> R
         }
         ctx.data.set(key, NewValue::Bytes(&value), ExpiryChange::Clear);
         ctx.effects.dirty += 1;
-        if !is_repeatable {
-            ctx.log(&["SET".into(), name[..].into(), value[..].into()]);
-        }
-    }
-    if is_repeatable {
-        ctx.log(&ctx.args.iter().map(EffectArg::from).collect::<Vec<_>>());
+        // Commands of administrators are skipped when a file is loaded.
+        ctx.log(&["SET".into(), name[..].into(), value[..].into()]);
     }
     if end < count {
         ctx.session.unfinished = Some(end);
@@ -156,6 +150,7 @@ pub(super) fn table_stats(
     let db = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
     let db = ctx.db_index(db).map_err(|_| CommandError::new("ERR Out of range database"))?;
     let population = ctx.data.population(db);
+    ctx.data.note_all_changes();
     let of = |title: &str, count: u64| format!("[{title} HT]\n{}", table_text(count, "elements"));
     let text = format!("{}{}", of("Dictionary", population.keys), of("Expires", population.volatile));
     Ok(reply.verbatim(b"txt", text.as_bytes()))

@@ -55,6 +55,12 @@ fn expire_and_ttl() {
         1
         > EXPIRETIME k
         4102444801
+        > PEXPIREAT k 9223372036854775807
+        1
+        > EXPIRETIME k
+        9223372036854776
+        > PEXPIRETIME k
+        9223372036854775807
         > PERSIST k
         1
         > PERSIST k

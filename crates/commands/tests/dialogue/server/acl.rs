@@ -42,6 +42,46 @@ fn users_are_made_changed_and_deleted() {
 }
 
 #[test]
+fn rules_may_name_commands_that_only_other_servers_have() {
+    check(expect![[r#"
+        @valkey Redis has no database permissions of users
+        > ACL SETUSER alice +@all -replicaof -PSYNC -sync +replconf|ack -cluster|failover +cluster|syncslots
+        +OK
+        > ACL GETUSER alice
+        ["flags", ["off"], "passwords", [], "commands", "+@all -replicaof -psync -sync +replconf|ack -cluster|failover +cluster|syncslots", "keys", "", "channels", "", "databases", "alldbs", "selectors", []]
+        > ACL SETUSER alice +psync
+        +OK
+        > ACL SETUSER alice +cluster|nope
+        -ERR Error in ACL SETUSER modifier '+cluster|nope': Unknown command or category name in ACL
+        > ACL SETUSER alice +cluster|failover|x
+        -ERR Error in ACL SETUSER modifier '+cluster|failover|x': Allowing first-arg of a subcommand is not supported
+        > ACL SETUSER alice +psync|
+        -ERR Error in ACL SETUSER modifier '+psync|': Syntax error
+    "#]]);
+    check(expect![[r#"
+        @ours names of newer servers and of modules
+        > ACL SETUSER alice reset +@all -hotkeys -Backup|start -json.set -@search +arget -@SEARCH -vadd
+        +OK
+        > ACL GETUSER alice
+        ["flags", ["off"], "passwords", [], "commands", "+@all -hotkeys -backup|start -json.set +arget -@search -vadd", "keys", "", "channels", "", "databases", "alldbs", "selectors", []]
+        > ACL SETUSER alice +backup|x
+        -ERR Error in ACL SETUSER modifier '+backup|x': Unknown command or category name in ACL
+        > ACL SETUSER alice +backup|start|x
+        -ERR Error in ACL SETUSER modifier '+backup|start|x': Allowing first-arg of a subcommand is not supported
+        > ACL SETUSER alice +ft
+        -ERR Error in ACL SETUSER modifier '+ft': Unknown command or category name in ACL
+        > ACL DRYRUN alice arget k
+        -ERR Command 'arget' not found
+        > ACL CAT search
+        -ERR Unknown category 'search'
+        > COMMAND INFO hotkeys json.set
+        [$-1, $-1]
+        > HOTKEYS
+        -ERR unknown command 'HOTKEYS'
+    "#]]);
+}
+
+#[test]
 fn invalid_rules_change_nothing() {
     check(expect![[r#"
         @valkey Redis has other error texts for two requests

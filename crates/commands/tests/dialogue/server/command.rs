@@ -14,6 +14,54 @@ fn absent_features_have_their_replies() {
         +OK
         > ASKING
         -ERR This instance has cluster support disabled
+        > CLUSTER INFO
+        -ERR This instance has cluster support disabled
+        > CLUSTER HELP
+        -ERR This instance has cluster support disabled
+        > CLUSTER COUNTKEYSINSLOT 1
+        -ERR This instance has cluster support disabled
+        > CLUSTER FAILOVER
+        -ERR This instance has cluster support disabled
+        > CLUSTER ADDSLOTS
+        -ERR wrong number of arguments for 'cluster|addslots' command
+        > CLUSTER NOPE
+        -ERR unknown subcommand 'NOPE'. Try CLUSTER HELP.
+        > CLUSTER KEYSLOT
+        -ERR wrong number of arguments for 'cluster|keyslot' command
+        > CLUSTERSCAN 0
+        -ERR This instance has cluster support disabled
+        > REPLICAOF NO ONE
+        +OK
+        > SLAVEOF no one
+        +OK
+        > REPLICAOF NO
+        -ERR wrong number of arguments for 'replicaof' command
+        > REPLICAOF NO TWO
+        -ERR Invalid master port
+        > REPLICAOF host 65536
+        -ERR Invalid master port
+        > FAILOVER
+        -ERR FAILOVER requires connected replicas.
+        > FAILOVER ABORT
+        -ERR No failover in progress.
+        > FAILOVER ABORT TIMEOUT 3
+        -ERR syntax error
+        > FAILOVER TO host 6379 FORCE TIMEOUT 10
+        -ERR FAILOVER requires connected replicas.
+        > FAILOVER TO host
+        -ERR syntax error
+        > FAILOVER TO host x
+        -ERR value is not an integer or out of range
+        > FAILOVER TIMEOUT x
+        -ERR value is not an integer or out of range
+        > FAILOVER TIMEOUT 0
+        -ERR FAILOVER timeout must be greater than 0
+        > FAILOVER TIMEOUT 1 TIMEOUT 2
+        -ERR syntax error
+        > FAILOVER NOPE
+        -ERR syntax error
+        > ROLE
+        ["master", 0, []]
         > MODULE LOAD x.so
         -ERR MODULE command not allowed. If the enable-module-command option is set to "local", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.
         > MODULE UNLOAD x
@@ -31,6 +79,46 @@ fn absent_features_have_their_replies() {
 }
 
 #[test]
+fn keyslot_needs_no_cluster() {
+    check(expect![[r#"
+        @valkey Redis requires cluster mode
+        > CLUSTER KEYSLOT foo
+        12182
+        > CLUSTER KEYSLOT 123456789
+        12739
+        > CLUSTER KEYSLOT ""
+        0
+        > CLUSTER KEYSLOT "{user1000}.following"
+        3443
+        > CLUSTER KEYSLOT user1000
+        3443
+        > CLUSTER KEYSLOT "foo{}{bar}"
+        8363
+        > CLUSTER KEYSLOT "foo{{bar}}zap"
+        4015
+        > CLUSTER KEYSLOT "foo{bar}{zap}"
+        5061
+        > CLUSTER KEYSLOT "foo{bar"
+        15278
+        > CLUSTER KEYSLOT "}foo{bar}"
+        5061
+    "#]]);
+}
+
+#[test]
+fn replication_is_off() {
+    check(expect![[r#"
+        @ours there is no replication yet
+        > REPLICAOF host 6379
+        -ERR This instance has replication support disabled
+        > PSYNC ? -1
+        -ERR unknown command 'PSYNC'
+        > COMMAND INFO psync sync replconf
+        [$-1, $-1, $-1]
+    "#]]);
+}
+
+#[test]
 fn getkeys() {
     check(expect![[r#"
         > COMMAND GETKEYS GET k
@@ -42,6 +130,12 @@ fn getkeys() {
         > COMMAND GETKEYS SORT k LIMIT a b GET STORE STORE d STORE e more
         ["k", "e"]
         > COMMAND GETKEYS SORT k STORE
+        ["k"]
+        > COMMAND GETKEYS SORT k BY x STORE STORE d
+        ["k", "d"]
+        > COMMAND GETKEYS SORT k STORE BY x STORE d
+        ["k", "d"]
+        > COMMAND GETKEYS SORT k BY STORE d
         ["k"]
         > COMMAND GETKEYS SET k
         -ERR Invalid number of arguments specified for command
@@ -59,6 +153,19 @@ fn getkeys() {
         [["k", [+OW, +update]]]
         > COMMAND GETKEYSANDFLAGS SET k v GET
         [["k", [+RW, +access, +update]]]
+        @differs redis-8.4 it calls the comparison a reading
+        > COMMAND GETKEYSANDFLAGS SET k v IFEQ x
+        [["k", [+OW, +update]]]
+        > COMMAND GETKEYSANDFLAGS SET k v XX IFDNE GET
+        [["k", [+RW, +access, +update]]]
+        @differs valkey it does not have the option
+        @differs redis<8.4 it does not have the option
+        > COMMAND GETKEYSANDFLAGS SET k v IFNE x
+        [["k", [+RW, +update]]]
+        @differs valkey it does not have the command
+        @differs redis<8.2 it does not have the command
+        > COMMAND GETKEYSANDFLAGS XACKDEL k g IDS 1 1-1
+        [["k", [+RW, +update, +delete]]]
         > COMMAND GETKEYSANDFLAGS SET GET GET
         [["GET", [+OW, +update]]]
         > COMMAND GETKEYSANDFLAGS BITFIELD k GET u8 0 OVERFLOW SAT

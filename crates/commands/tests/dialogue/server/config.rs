@@ -58,9 +58,10 @@ fn set() {
         -ERR Unknown option or number of arguments for CONFIG SET - 'nope'
         > CONFIG SET lfu-decay-time 2 lfu-decay-time 3
         -ERR CONFIG SET failed (possibly related to argument 'lfu-decay-time') - duplicate parameter
-        @differs redis-8.6 it has more policies
+        @differs valkey it has fewer policies
+        @differs redis it has fewer policies, or names them in another order
         > CONFIG SET maxmemory-policy nope
-        -ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction
+        -ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - argument(s) must be one of the following: volatile-lru, volatile-lrm, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lrm, allkeys-lfu, allkeys-random, noeviction
         > CONFIG SET appendonly maybe
         -ERR CONFIG SET failed (possibly related to argument 'appendonly') - argument must be 'yes' or 'no'
         > CONFIG SET maxmemory-clients 101%

@@ -14,16 +14,16 @@ fn entries_read_is_bounded_by_entries_added() {
         "1-1"
         > XADD s 2-1 f v
         "2-1"
-        > XGROUP CREATE s g 1-1 ENTRIESREAD 100
+        > XGROUP CREATE s g 2-1 ENTRIESREAD 100
         +OK
         > XGROUP CREATE s h $ ENTRIESREAD 1
         +OK
         > XINFO GROUPS s
-        [["name", "g", "consumers", 0, "pending", 0, "last-delivered-id", "1-1", "entries-read", 2, "lag", 0], ["name", "h", "consumers", 0, "pending", 0, "last-delivered-id", "2-1", "entries-read", 1, "lag", 1]]
+        [["name", "g", "consumers", 0, "pending", 0, "last-delivered-id", "2-1", "entries-read", 2, "lag", 0], ["name", "h", "consumers", 0, "pending", 0, "last-delivered-id", "2-1", "entries-read", 1, "lag", 1]]
         > XGROUP SETID s h 2-1 ENTRIESREAD 9223372036854775807
         +OK
         > XINFO GROUPS s
-        [["name", "g", "consumers", 0, "pending", 0, "last-delivered-id", "1-1", "entries-read", 2, "lag", 0], ["name", "h", "consumers", 0, "pending", 0, "last-delivered-id", "2-1", "entries-read", 2, "lag", 0]]
+        [["name", "g", "consumers", 0, "pending", 0, "last-delivered-id", "2-1", "entries-read", 2, "lag", 0], ["name", "h", "consumers", 0, "pending", 0, "last-delivered-id", "2-1", "entries-read", 2, "lag", 0]]
     "#]]);
 }
 

@@ -87,8 +87,14 @@ fn delex() {
         -ERR wrong number of arguments for 'delex' command
         > DELEX k IFEQ v w
         -ERR wrong number of arguments for 'delex' command
+        > DELEX none IF v
+        0
         > DELEX k IF v
         -ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE
+        > RPUSH l 1
+        1
+        > DELEX l IF v
+        -ERR Key should be of string type if conditions are specified
         > DELEX
         -ERR wrong number of arguments for 'delex' command
     "#]]);

@@ -56,16 +56,17 @@ pub(super) fn tokens(mut rest: &[u8]) -> Option<Vec<Token<'_>>> {
     Some(tokens)
 }
 
+/// The size of a number, as Lua reads it: digits, an exponent, and whatever letters follow.
 fn number_len(text: &[u8]) -> usize {
-    let mut previous = 0;
-    let is_end = |byte: &u8| {
-        let is_part = byte.is_ascii_alphanumeric()
-            || matches!(byte, b'.' | b'_')
-            || (matches!(byte, b'+' | b'-') && matches!(previous, b'e' | b'E'));
-        previous = *byte;
-        !is_part
+    let span = |from: usize, is_part: &dyn Fn(&u8) -> bool| {
+        text[from..].iter().position(|byte| !is_part(byte)).map_or(text.len(), |len| from + len)
     };
-    text.iter().position(is_end).unwrap_or(text.len())
+    let mut at = span(0, &|byte| byte.is_ascii_digit() || *byte == b'.');
+    if matches!(text.get(at), Some(b'e' | b'E')) {
+        at += 1;
+        at += usize::from(matches!(text.get(at), Some(b'+' | b'-')));
+    }
+    span(at, &|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
 /// A string in quotes at the beginning of the text, and its size.
@@ -122,6 +123,11 @@ mod tests {
                 symbol("~="),
                 Token::Constant,
             ]
+        );
+        // An exponent follows decimal digits only.
+        assert_eq!(
+            tokens(b"0xe+x 3e-7 .5E+1").unwrap(),
+            [Token::Constant, symbol("+"), name("x"), Token::Constant, Token::Constant]
         );
         for broken in ["'x", "[[x", "'x\ny'", "--[[x", "'x\\"] {
             assert_eq!(tokens(broken.as_bytes()), None, "{broken}");

@@ -8,6 +8,7 @@ use keyspace::Latched;
 
 use super::WorkerHost;
 use crate::persistence::append_only;
+use crate::shared::modes::GlobalFlags;
 
 impl Persistence for WorkerHost {
     fn last_save(&self) -> i64 {
@@ -39,7 +40,11 @@ impl Persistence for WorkerHost {
         self.shared.is_durable(lsn)
     }
 
-    fn flushed_all(&self) {
-        self.shared.flushed_all();
+    fn append_only_fails(&self) -> bool {
+        self.shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED)
+    }
+
+    fn flushed_all(&self, data: &mut Latched<'_>, session: &Session) -> bool {
+        self.shared.flushed_all(data, session)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::Millis;
+use base::{Lsn, Millis};
 use commands::error::CommandError;
 use commands::host::{
     Clock, ConfigAdmin, Crash, Debugging, Lifecycle, Reload, ReplyBufferSetting, Secrets, ShutdownOptions,
@@ -42,7 +42,7 @@ impl ConfigAdmin for WorkerHost {
         config.matching(patterns).into_iter().map(|(name, value)| (name.into_owned(), value)).collect()
     }
 
-    fn config_set(&self, arguments: &[&[u8]], own: &Session) -> Result<(), CommandError> {
+    fn config_set(&self, arguments: &[&[u8]], own: &Session) -> Result<Lsn, CommandError> {
         self.shared.set_config(arguments, own)
     }
 

@@ -27,6 +27,12 @@ impl Scripting for WorkerHost {
         self.worker_scripts()?.run(ctx, request, out)
     }
 
+    fn show_malformed_script(&self, ctx: &Ctx<'_>) {
+        if let Some(scripts) = &self.scripts {
+            scripts.feed_monitors(ctx);
+        }
+    }
+
     fn load_script(&self, body: &[u8]) -> Result<[u8; 40], CommandError> {
         self.worker_scripts()?.load(body).map(|script| script.sha)
     }
@@ -61,6 +67,15 @@ impl Scripting for WorkerHost {
 
     fn libraries(&self) -> Vec<Arc<LibraryFacts>> {
         self.shared.scripts.libraries.all().libraries.clone()
+    }
+
+    fn library_counts(&self) -> (usize, usize) {
+        let all = self.shared.scripts.libraries.all();
+        (all.libraries.len(), all.functions.len())
+    }
+
+    fn has_function(&self, name: &[u8]) -> bool {
+        self.shared.scripts.libraries.all().function(name).is_some()
     }
 
     fn restore_libraries(&self, codes: &[&[u8]], policy: RestorePolicy) -> Result<(), CommandError> {

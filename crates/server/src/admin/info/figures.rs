@@ -1,5 +1,6 @@
 //! The sections of `INFO` that are mostly counters.
 
+use collections::Kind;
 use commands::subscriptions::SubscriptionKind;
 use commands::table::{CommandId, NUMBERED};
 use os::clock::{self, Uptime};
@@ -8,7 +9,7 @@ use sync::ThreadCounter;
 use sync::atomic::{AtomicU64, Ordering};
 
 use super::text::{Hundredths, Millionths, Text};
-use crate::monitoring::statistics::{BUCKET_COUNT, CommandStatistics, bucket_max_ns};
+use crate::monitoring::statistics::{BUCKET_COUNT, CommandStatistics, WorkerStatistics, bucket_max_ns};
 use crate::shared::Shared;
 
 pub(super) fn persistence(text: &mut Text, shared: &Shared) {
@@ -117,7 +118,10 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
     let rates = shared.monitoring.metrics.rates();
     let (exceeded_now_ms, exceeded_ms) = shared.memory.exceeded_time.millis();
     let kilo = |bytes: u64| Hundredths(bytes as f64 / 1024.0);
-    let sum = |of: fn(&crate::monitoring::statistics::WorkerStatistics) -> &ThreadCounter| statistics.sum(of);
+    let sum = |of: fn(&WorkerStatistics) -> &ThreadCounter| statistics.sum(of);
+    let since_reset =
+        |thread: &WorkerStatistics| thread.busy_ns.value().saturating_sub(thread.busy_ns_at_reset.value());
+    let busy_ns: u64 = statistics.threads().map(|(_, thread)| since_reset(thread)).sum();
     let denials = &shared.monitoring.denials;
     let of_clients = |counter: &sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     let defrag_misses = sum(|thread| &thread.defrag_seen).saturating_sub(sum(|thread| &thread.defrag_moved));
@@ -197,7 +201,7 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("reply_buffer_shrinks", &0),
         ("reply_buffer_expands", &0),
         ("eventloop_cycles", &sum(|thread| &thread.turns)),
-        ("eventloop_duration_sum", &(sum(|thread| &thread.busy_ns) / 1000)),
+        ("eventloop_duration_sum", &(busy_ns / 1000)),
         ("eventloop_duration_cmd_sum", &(command_ns(shared) / 1000)),
         ("instantaneous_eventloop_cycles_per_sec", &(rates.turns / shared.pool.wanted().max(1) as u64)),
         ("instantaneous_eventloop_duration_usec", &(rates.turn_ns / 1000)),
@@ -329,7 +333,9 @@ pub(super) fn command_stats(text: &mut Text, shared: &Shared) {
 pub(super) fn error_stats(text: &mut Text, shared: &Shared) {
     text.section("Errorstats");
     for (code, count) in shared.monitoring.errors.all() {
-        text.line(&format!("errorstat_{code}"), format!("count={count}"));
+        // As in Redis, characters that structure the text of INFO are replaced.
+        let shown = code.replace(['#', ':', '\n', '\r'], "_");
+        text.line(&format!("errorstat_{shown}"), format!("count={count}"));
     }
 }
 
@@ -403,6 +409,35 @@ pub(super) fn keyspace(text: &mut Text, shared: &Shared) {
             ),
         );
     }
+}
+
+/// The histograms of the sizes of values: for each type the smallest size of each bin, and the number of its values.
+pub(super) fn key_sizes(text: &mut Text, shared: &Shared) {
+    const NAMES: [(Kind, &str); 5] = [
+        (Kind::String, "strings_sizes"),
+        (Kind::List, "lists_items"),
+        (Kind::Set, "sets_items"),
+        (Kind::SortedSet, "zsets_items"),
+        (Kind::Hash, "hashes_items"),
+    ];
+    text.section("Keysizes");
+    for db in 0..shared.keyspace.db_count() {
+        let sizes = shared.keyspace.counters.sizes(db);
+        for (kind, name) in NAMES {
+            let bins: Vec<String> =
+                sizes.bins(kind).map(|(size, count)| format!("{}={count}", label(size))).collect();
+            if !bins.is_empty() {
+                text.line(&format!("db{db}_distrib_{name}"), bins.join(","));
+            }
+        }
+    }
+}
+
+/// A power of two in the form of Redis: `1K` for 1024.
+fn label(size: u64) -> String {
+    const UNITS: [&str; 5] = ["", "K", "M", "G", "T"];
+    let unit = size.checked_ilog2().map_or(0, |power| power as usize / 10).min(UNITS.len() - 1);
+    format!("{}{}", size >> (10 * unit), UNITS[unit])
 }
 
 pub(super) fn debug(text: &mut Text, shared: &Shared) {

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
+use commands::command::{Access, Categories, Command, Flags};
 use os::clock::{self, Ticks};
 use persist::disk::{Disk, DiskFile};
 use persist::files::{AppendOnlyFiles, FilesError};
@@ -28,6 +29,8 @@ const STRETCH_SIZE: usize = 256 << 10;
 const DELAYED_STRETCH_SIZE: usize = 4 << 10;
 /// The maximum number of stretches in the queue.
 const STRETCH_COUNT_MAX: usize = 4;
+/// Skipped requests of a file that the log shows.
+const SHOWN_COUNT_MAX: u64 = 10;
 /// Enough to recognise a file's format.
 const HEAD_SIZE: usize = 9;
 
@@ -45,7 +48,8 @@ enum Ending {
     /// Within an item.
     Truncated,
     Corrupt(FormatError),
-    UnknownCommand(String),
+    /// A request that can't be run: the reason.
+    Refused(String),
     Disk(io::Error),
     Stopped,
 }
@@ -151,11 +155,11 @@ impl Loading<'_> {
     fn requests(&self, file: FileReader, start: u64) -> Result<(Reader, Ending), LoadFailed> {
         let shared = self.shared;
         let queue = Arc::new(Queue::new(STRETCH_COUNT_MAX));
-        let theirs = Arc::clone(&queue);
+        let (theirs, name) = (Arc::clone(&queue), self.name.clone());
         let body = move || {
             let _handler_stack = os::fault::prepare_thread();
             let mut reader = Reader::new(start);
-            let ending = cut(shared, file, &mut reader, &theirs);
+            let ending = cut(shared, (file, &name), &mut reader, &theirs);
             theirs.close();
             (reader, ending)
         };
@@ -193,8 +197,8 @@ impl Loading<'_> {
         match ending {
             Ending::Stopped => Err(LoadFailed),
             Ending::Disk(error) => Err(self.unreadable(&error)),
-            Ending::UnknownCommand(command) => {
-                Err(fail(&format!("Error reading the append only file {name}: unknown command '{command}'")))
+            Ending::Refused(reason) => {
+                Err(fail(&format!("Error reading the append only file {name}, error: {reason}")))
             }
             Ending::Complete if !reader.in_transaction() => Ok(()),
             Ending::Complete | Ending::Truncated => {
@@ -259,7 +263,13 @@ fn fail(text: &str) -> LoadFailed {
 }
 
 /// Reads a file, and passes on its valid requests.
-fn cut(shared: &Shared, mut file: FileReader, reader: &mut Reader, queue: &Queue<Stretch>) -> Ending {
+fn cut(
+    shared: &Shared,
+    (mut file, name): (FileReader, &str),
+    reader: &mut Reader,
+    queue: &Queue<Stretch>,
+) -> Ending {
+    let mut admission = Admission { shared, name, skipped_count: 0 };
     let mut delay = Delay::new(shared);
     let mut progress = ProgressLog::new(shared);
     let mut bytes: Vec<u8> = Vec::new();
@@ -288,12 +298,21 @@ fn cut(shared: &Shared, mut file: FileReader, reader: &mut Reader, queue: &Queue
                 Ok(item) => {
                     let start = at;
                     at += (reader.offset() - before) as usize;
-                    if matches!(item, Item::Annotation(_)) {
-                        continue;
-                    }
-                    if let Some(name) = unknown_command(shared, rest, reader.arguments()) {
-                        ending = Some(Ending::UnknownCommand(name));
-                        break;
+                    let admitted = match item {
+                        Item::Request => admission.admit(rest, reader, before),
+                        Item::Stray(stray) => {
+                            admission.skip(before, &stray.to_string());
+                            Ok(false)
+                        }
+                        _ => Ok(false),
+                    };
+                    match admitted {
+                        Ok(true) => {}
+                        Ok(false) => continue,
+                        Err(reason) => {
+                            ending = Some(Ending::Refused(reason));
+                            break;
+                        }
                     }
                     match requests.last_mut().filter(|last| last.end == start) {
                         Some(last) => last.end = at,
@@ -316,7 +335,7 @@ fn cut(shared: &Shared, mut file: FileReader, reader: &mut Reader, queue: &Queue
             if !queue.push(stretch) || shared.is_stopping() {
                 return Ending::Stopped;
             }
-            shared.loading.note_read(at as u64);
+            shared.loading.note_loaded(at as u64);
             progress.note();
         }
         if let Some(ending) = ending {
@@ -325,15 +344,70 @@ fn cut(shared: &Shared, mut file: FileReader, reader: &mut Reader, queue: &Queue
     }
 }
 
-/// The name in a request, if there is no such command.
-fn unknown_command(shared: &Shared, bytes: &[u8], arguments: &[Range<usize>]) -> Option<String> {
-    let name = &bytes[arguments[0].clone()];
-    let shown = |name: &[u8]| Some(String::from_utf8_lossy(name).into_owned());
-    let Some(found) = shared.commands.find(name) else { return shown(name) };
-    match arguments.get(1) {
-        Some(word) if !found.command.subcommands.is_empty() => {
-            shared.commands.find_sub(found, &bytes[word.clone()]).is_none().then(|| shown(name)).flatten()
+/// The requests of a file that run: those that change data. As Valkey does, the server refuses a file with a command that
+/// does not exist or has a wrong number of arguments, and skips a command that concerns a connection or the server.
+struct Admission<'a> {
+    shared: &'a Shared,
+    /// Of the file.
+    name: &'a str,
+    skipped_count: u64,
+}
+
+impl Admission<'_> {
+    /// Whether a request at an offset runs.
+    ///
+    /// # Errors
+    /// Why the file can't be loaded.
+    fn admit(&mut self, bytes: &[u8], reader: &Reader, offset: u64) -> Result<bool, String> {
+        let arguments = reader.arguments();
+        let (name, word) = (&bytes[arguments[0].clone()], arguments.get(1).map(|word| &bytes[word.clone()]));
+        let shown = || String::from_utf8_lossy(name).into_owned();
+        let known = &self.shared.commands;
+        let Some(found) = known.find(name) else { return Err(format!("unknown command '{}'", shown())) };
+        let found = match word {
+            Some(word) if !found.command.subcommands.is_empty() => {
+                let unknown = || format!("unknown subcommand '{}' of '{}'", word.escape_ascii(), shown());
+                known.find_sub(found, word).ok_or_else(unknown)?
+            }
+            _ => found,
+        };
+        let command = found.command;
+        if !command.accepts(arguments.len()) {
+            let full_name = &commands::table::NUMBERED[usize::from(found.id.0)].0;
+            return Err(format!("wrong number of arguments for '{full_name}' command"));
         }
-        _ => None,
+        // The marks of a transaction.
+        let begins = reader.in_transaction() && reader.valid_up_to() == offset;
+        let ends = matches!(command.access, Access::Queued);
+        let is_refused_in_multi = reader.in_transaction() && command.flags.contains(Flags::NO_MULTI);
+        if !begins && !ends && (is_refused_in_multi || is_out_of_place(command)) {
+            self.skip(offset, &format!("{}, which has no place in such a file", shown()));
+            return Ok(false);
+        }
+        Ok(true)
     }
+
+    /// Logs that a request does not run, for the first few of them.
+    fn skip(&mut self, offset: u64, what: &str) {
+        self.skipped_count += 1;
+        if self.skipped_count <= SHOWN_COUNT_MAX {
+            log::warn!("The append only file {} has at offset {offset} a {what}: it is skipped", self.name);
+        }
+    }
+}
+
+impl Drop for Admission<'_> {
+    fn drop(&mut self) {
+        if self.skipped_count > SHOWN_COUNT_MAX {
+            log::warn!("{} requests of the append only file {} were skipped", self.skipped_count, self.name);
+        }
+    }
+}
+
+/// Whether a command changes a connection or the server, and no data.
+fn is_out_of_place(command: &Command) -> bool {
+    let flags = command.flags;
+    !flags.contains(Flags::WRITE)
+        && (flags.contains(Flags::ADMIN)
+            || flags.contains(Flags::NOSCRIPT) && !command.categories.contains(Categories::SCRIPTING))
 }

@@ -4,6 +4,8 @@
 //! a job are prefetched ahead of their insertion.
 //! Invariants: nothing is logged, no event is sent, no change is counted. A key is inserted once, unless keys may be replaced.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::ops::Range;
 
 use base::limits::{DECODER_COUNT_MAX, REPLAY_THREAD};
@@ -11,7 +13,7 @@ use base::{DbIndex, Millis};
 use collections::{AllocContext, ExpiryChange, NewValue};
 use keyspace::{Key, Latching};
 use os::clock;
-use rdb::{DecodeContext, Limits, Record, Value, ValueType};
+use rdb::{DecodeContext, Limits, Progress, Record, Value, ValueType};
 use sync::Mode;
 use sync::atomic::Ordering;
 
@@ -23,6 +25,9 @@ use crate::shared::memory::aging;
 const SLOTS_AHEAD: usize = 16;
 const BUCKETS_AHEAD: usize = 8;
 
+/// Bytes of the text of a string from which on its buffer becomes the value: read apart from the file, or unpacked.
+pub(super) const LONG_TEXT_SIZE_MIN: usize = 256 << 10;
+
 /// The number of empty keys that are named in the log.
 const NAMED_EMPTY_COUNT_MAX: u64 = 10;
 
@@ -30,6 +35,10 @@ const NAMED_EMPTY_COUNT_MAX: u64 = 10;
 pub(super) struct Job {
     bytes: Vec<u8>,
     records: Vec<Place>,
+    /// The value of its only record, if that is a long string, which was read apart.
+    text: Option<Vec<u8>>,
+    /// Bytes of the file up to the end of the last record, as far as they are not counted as loaded.
+    size: usize,
 }
 
 /// A record in a job.
@@ -62,9 +71,14 @@ pub(super) struct Inserter {
 }
 
 impl Job {
-    /// A job for records in these bytes.
-    pub(super) fn new(bytes: Vec<u8>, records: Vec<PendingRecord>) -> Self {
-        Self { bytes, records: records.into_iter().map(|record| record.0).collect() }
+    /// A job for records in these bytes, of which they and what is between them are the first `size`.
+    pub(super) fn new(bytes: Vec<u8>, records: Vec<PendingRecord>, size: usize) -> Self {
+        Self { bytes, text: None, size, records: records.into_iter().map(|record| record.0).collect() }
+    }
+
+    /// A job for a long string, whose record lies in `bytes` except for its text. Its bytes are counted already.
+    pub(super) fn of_text(bytes: Vec<u8>, record: PendingRecord, text: Vec<u8>) -> Self {
+        Self { bytes, text: Some(text), size: 0, records: vec![record.0] }
     }
 }
 
@@ -79,8 +93,8 @@ impl PendingRecord {
             start..start + part.len()
         };
         let key = match record.key {
-            std::borrow::Cow::Borrowed(key) => KeyPlace::At(range(key)),
-            std::borrow::Cow::Owned(key) => KeyPlace::Own(key.into()),
+            Cow::Borrowed(key) => KeyPlace::At(range(key)),
+            Cow::Owned(key) => KeyPlace::Own(key.into()),
         };
         Self(Place {
             db,
@@ -120,13 +134,14 @@ impl Inserter {
     }
 
     /// Inserts all records of a job.
-    pub(super) fn run(&mut self, job: &Job) -> Result<(), RdbError> {
+    pub(super) fn run(&mut self, job: Job) -> Result<(), RdbError> {
         self.latching.mode.now = Millis(clock::unix_millis());
         let hasher = self.shared.keyspace.hasher();
-        let Job { bytes, records } = job;
+        let Job { bytes, records, mut text, size } = job;
+        let bytes = &bytes;
         self.hashes.clear();
         self.hashes.extend(records.iter().map(|place| hasher.hash(place.key(bytes))));
-        let mut loaded_count = 0;
+        let (mut loaded_count, mut decoded_size) = (0, 0);
         for (index, place) in records.iter().enumerate() {
             if let Some(hash) = self.hashes.get(index + SLOTS_AHEAD) {
                 self.shared.keyspace.hints(records[index + SLOTS_AHEAD].db).prefetch_slot(*hash);
@@ -135,16 +150,30 @@ impl Inserter {
                 let db = records[index + BUCKETS_AHEAD].db;
                 let _ = self.latching.prefetcher(db).prefetch_home(*hash);
             }
-            loaded_count += u64::from(self.insert(place, self.hashes[index], bytes)?);
+            let is_loaded = match &mut text {
+                Some(text) => {
+                    self.insert(place, self.hashes[index], bytes, NewValue::Buffer(text))?;
+                    true
+                }
+                None => self.decode(place, self.hashes[index], bytes, &mut decoded_size)?,
+            };
+            loaded_count += u64::from(is_loaded);
         }
         self.shared.loading.loaded_key_count.fetch_add(loaded_count, Ordering::Relaxed);
+        self.shared.loading.note_loaded((size - decoded_size) as u64);
         self.latching.quiescent();
         self.shared.keyspace.reclaim(&mut self.retired);
         Ok(())
     }
 
-    /// Returns whether the record became an entry.
-    fn insert(&mut self, place: &Place, hash: u64, bytes: &[u8]) -> Result<bool, RdbError> {
+    /// Returns whether the record became an entry. Adds to `decoded_size` the bytes that it has counted as loaded.
+    fn decode(
+        &mut self,
+        place: &Place,
+        hash: u64,
+        bytes: &[u8],
+        decoded_size: &mut usize,
+    ) -> Result<bool, RdbError> {
         let name = place.key(bytes);
         let key = Key::with_hash(name, hash, place.db);
         let keyspace = &self.shared.keyspace;
@@ -153,9 +182,22 @@ impl Inserter {
             limits: self.limits,
             drop_fields_before: (!self.options.keeps_expired).then_some(self.latching.mode.now.0),
         };
-        let value = rdb::decode(place.value_type, &bytes[place.value.clone()], place.offset, context)
-            .map_err(|error| RdbError::of_value(error, place.value_type).of_key(name))?;
+        let (counted, shared) = (Cell::new(0), self.shared);
+        let pass = |size| {
+            counted.set(counted.get() + size);
+            shared.loading.note_loaded(size as u64);
+        };
+        let progress = Progress::new(&pass);
+        let text = &bytes[place.value.clone()];
+        let decoded = rdb::decode_noting(place.value_type, text, place.offset, context, &progress);
+        *decoded_size += counted.get();
+        let value = decoded.map_err(|error| RdbError::of_value(error, place.value_type).of_key(name))?;
+        let mut unpacked;
         let value = match value {
+            Value::Bytes(Cow::Owned(text)) if text.len() >= LONG_TEXT_SIZE_MIN => {
+                unpacked = text;
+                NewValue::Buffer(&mut unpacked)
+            }
             Value::Bytes(ref bytes) => NewValue::Auto(bytes),
             Value::Int(value) => NewValue::Int(value),
             Value::Object(object) => NewValue::Object(Box::new(object)),
@@ -164,6 +206,18 @@ impl Inserter {
                 return Ok(false);
             }
         };
+        self.insert(place, hash, bytes, value).map(|()| true)
+    }
+
+    fn insert(
+        &mut self,
+        place: &Place,
+        hash: u64,
+        bytes: &[u8],
+        value: NewValue<'_>,
+    ) -> Result<(), RdbError> {
+        let name = place.key(bytes);
+        let key = Key::with_hash(name, hash, place.db);
         while self.latching.latch(key.slot, Mode::Write).is_err() {
             super::wait_a_moment();
         }
@@ -181,7 +235,7 @@ impl Inserter {
             let fault = RdbFault::DuplicateKey { db: place.db };
             return Err(RdbError { fault, offset: place.offset, key: Some(name.into()) });
         }
-        Ok(true)
+        Ok(())
     }
 
     fn note_empty(&self, key: &[u8]) {

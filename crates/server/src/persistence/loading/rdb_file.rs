@@ -5,6 +5,7 @@
 //! The first error ends the load: keys inserted before stay, and the caller ends the server or replies with an error.
 
 use std::io::{self, Read};
+use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use base::DbIndex;
@@ -16,10 +17,11 @@ use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
 
 use super::delay::Delay;
-use super::insert::{Inserter, Job, PendingRecord};
+use super::insert::{Inserter, Job, LONG_TEXT_SIZE_MIN, PendingRecord};
 use super::progress::ProgressLog;
 use super::queue::Queue;
 use crate::disk::FileReader;
+use crate::script_runs::LibraryLoader;
 use crate::shared::Shared;
 
 /// Bytes of a file that are decoded together.
@@ -164,7 +166,8 @@ pub(super) fn load(
     let size = file.size().unwrap_or(0);
     let mut decoders = Decoders::start(shared, size, options);
     let cutter = cutter(&shared.config.load());
-    let read = Reading { shared, options, cutter }.read(file, &mut decoders);
+    let libraries = LibraryLoader::default();
+    let read = Reading { shared, options, cutter, libraries }.read(file, &mut decoders);
     let is_stopped = matches!(read, Err(RdbError { fault: RdbFault::Stopped, .. }));
     let failure = decoders.end(is_stopped);
     match (read, failure) {
@@ -218,7 +221,7 @@ impl Decoders {
     /// Passes a stretch on. `false`: a decoder has failed.
     fn take(&mut self, job: Job) -> Result<bool, RdbError> {
         match self {
-            Self::Inline(inserter) => inserter.run(&job).map(|()| true),
+            Self::Inline(inserter) => inserter.run(job).map(|()| true),
             Self::Threads { queue, .. } => Ok(queue.push(job)),
         }
     }
@@ -258,7 +261,7 @@ fn decode(
     let _handler_stack = os::fault::prepare_thread();
     let mut inserter = Inserter::new(shared, number, options);
     while let Some(job) = queue.pop() {
-        if let Err(error) = inserter.run(&job) {
+        if let Err(error) = inserter.run(job) {
             failures.add(error);
             queue.close();
             // Other decoders may still work on earlier stretches; later stretches do not matter.
@@ -271,6 +274,7 @@ struct Reading {
     shared: &'static Shared,
     options: RdbOptions,
     cutter: Cutter,
+    libraries: LibraryLoader,
 }
 
 impl Reading {
@@ -281,9 +285,11 @@ impl Reading {
         let mut bytes = Vec::new();
         loop {
             let stretch_size = if delay.is_on() { DELAYED_STRETCH_SIZE } else { STRETCH_SIZE };
-            let wanted = stretch_size.max(bytes.len()) as u64;
-            bytes.reserve_exact(wanted as usize);
-            let read = file.by_ref().take(wanted).read_to_end(&mut bytes);
+            // No more than the file has, and one byte to notice its end.
+            let left = file.size_left().map_or(usize::MAX, |left| left.saturating_add(1));
+            let wanted = stretch_size.max(bytes.len()).min(left);
+            bytes.reserve_exact(wanted);
+            let read = file.by_ref().take(wanted as u64).read_to_end(&mut bytes);
             let is_at_end = read.map_err(|error| self.error(error.into()))? == 0;
             let mut records = Vec::new();
             let mut start = 0;
@@ -311,14 +317,19 @@ impl Reading {
             if start > 0 {
                 let rest = bytes[start..].to_vec();
                 let stretch = std::mem::replace(&mut bytes, rest);
-                if !records.is_empty() && !decoders.take(Job::new(stretch, records))? {
+                if records.is_empty() {
+                    self.shared.loading.note_loaded(start as u64);
+                } else if !decoders.take(Job::new(stretch, records, start))? {
                     return Err(self.error(RdbFault::Stopped));
                 }
             }
-            self.shared.loading.note_read(start as u64);
             progress.note();
             if let Some(end) = end_at {
                 return Ok(end);
+            }
+            if let Some(place) = self.long_text(file, &bytes) {
+                self.read_text(file, std::mem::take(&mut bytes), &place, now, decoders, &mut progress)?;
+                continue;
             }
             if is_at_end {
                 return Err(self.cutter.unexpected_end(bytes.len()).into());
@@ -327,6 +338,59 @@ impl Reading {
                 return Err(self.error(RdbFault::Stopped));
             }
         }
+    }
+
+    /// The place from the beginning of `bytes` of the text of a long string, if all of it is in `bytes` and the rest of
+    /// the file: a false length reserves no memory.
+    fn long_text(&self, file: &FileReader, bytes: &[u8]) -> Option<Range<usize>> {
+        let place = self.cutter.pending_text(bytes).filter(|place| place.len() >= LONG_TEXT_SIZE_MIN)?;
+        file.size_left().is_some_and(|left| place.end - bytes.len() <= left).then_some(place)
+    }
+
+    /// Reads the text of a string, of which a part is in `bytes` behind its head, into the buffer that becomes the value.
+    fn read_text(
+        &mut self,
+        file: &mut FileReader,
+        mut bytes: Vec<u8>,
+        place: &Range<usize>,
+        now: i64,
+        decoders: &mut Decoders,
+        progress: &mut ProgressLog<'_>,
+    ) -> Result<(), RdbError> {
+        let mut text = Vec::new();
+        let begun = bytes.split_off(place.start);
+        let head = bytes;
+        let record = self.cutter.next_head(&head)?;
+        let record = self.pending(record, now, &head)?;
+        if record.is_some() {
+            text.reserve_exact(place.len());
+        }
+        self.cutter.pass_text(&begun);
+        text.extend_from_slice(&begun);
+        self.shared.loading.note_loaded(place.start as u64 + begun.len() as u64);
+        let mut left = place.len() - begun.len();
+        while left > 0 {
+            if self.shared.is_stopping() || decoders.have_failed() {
+                return Err(self.error(RdbFault::Stopped));
+            }
+            if record.is_none() {
+                text.clear();
+            }
+            let before = text.len();
+            let part = left.min(STRETCH_SIZE);
+            text.resize(before + part, 0);
+            file.read_exact(&mut text[before..]).map_err(|error| self.error(error.into()))?;
+            self.cutter.pass_text(&text[before..]);
+            self.shared.loading.note_loaded(part as u64);
+            left -= part;
+            progress.note();
+        }
+        if let Some(record) = record
+            && !decoders.take(Job::of_text(head, record, text))?
+        {
+            return Err(self.error(RdbFault::Stopped));
+        }
+        Ok(())
     }
 
     /// The next event. The error for an unknown type depends on the family of the file.
@@ -374,7 +438,7 @@ impl Reading {
             }
             Event::Function(source) => {
                 let replaces = self.options.replaces || !self.options.adds_libraries;
-                if let Err(error) = crate::script_runs::load_from_file(self.shared, source, replaces) {
+                if let Err(error) = self.libraries.load(self.shared, source, replaces) {
                     let problem = error.text().escape_ascii().to_string();
                     return Err(self.error(RdbFault::Library(problem)));
                 }

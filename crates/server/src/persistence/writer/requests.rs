@@ -195,9 +195,11 @@ impl<'a, F: DiskFile> Conversion<'a, F> {
             from = hash.scan_with_expiries(alloc, start, |field, value, expiry| {
                 let (mut of_field, mut of_value) = (DecimalBuffer::new(), DecimalBuffer::new());
                 let (field, value) = (text(field, &mut of_field), text(value, &mut of_value));
-                let Some(at) = expiry else { return request.add([field, value]) };
-                let at = at.to_string();
-                push(&mut expiring, &[b"HSETEX", key, b"PXAT", at.as_bytes(), b"FIELDS", b"1", field, value]);
+                request.add([field, value]);
+                if let Some(at) = expiry {
+                    let at = at.to_string();
+                    push(&mut expiring, &[b"HPEXPIREAT", key, at.as_bytes(), b"FIELDS", b"1", field]);
+                }
             });
         }
         request.end();

@@ -22,9 +22,11 @@ use persist::manifest::BaseFormat;
 use sync::Mutex;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{Failed, RETRY_INTERVAL_MS, Writer, requests};
+use super::failing::Failed;
+use super::{Position, RETRY_INTERVAL_MS, Writer, requests};
+use crate::persistence::append_only::working_directory;
 use crate::shared::persistence::{WriterMessage, sync_event};
-use crate::snapshot::{Request, SaveError, Saved, Target};
+use crate::snapshot::{Request, SaveError, Saved, SnapshotId, Target};
 
 /// The time after a failed rewrite before growth causes another one, in milliseconds.
 const AUTOMATIC_INTERVAL_MS: i64 = 60_000;
@@ -50,6 +52,7 @@ pub(super) struct Rewriting {
 
 struct UnderWay {
     number: u64,
+    snapshot: SnapshotId,
     began: Uptime,
     format: BaseFormat,
     progress: Arc<Progress>,
@@ -62,13 +65,18 @@ struct UnderWay {
 /// How far the base of a rewrite is, as the threads that make it see it.
 #[derive(Default)]
 struct Progress {
-    /// Whether the snapshot is no longer being taken.
-    has_snapshot: AtomicBool,
     is_cancelled: AtomicBool,
 }
 
 /// Held while the base is converted: a cancelled conversion may still be ending when the next one begins.
 static CONVERTING: Mutex<()> = Mutex::new(());
+
+/// The time after a failed rewrite that is needed for a start to have all changes, in milliseconds. Each attempt takes a
+/// snapshot of all data, so the time doubles with each failure since the last success.
+fn urgent_interval_ms(failures: u64) -> i64 {
+    let doublings = failures.saturating_sub(1).min(u64::from(u16::BITS)) as u32;
+    (RETRY_INTERVAL_MS << doublings).min(AUTOMATIC_INTERVAL_MS)
+}
 
 impl Rewriting {
     pub(super) fn new(is_beginning: bool) -> Self {
@@ -81,6 +89,11 @@ impl Rewriting {
             retry_at: Uptime::now(),
             order_count: u64::from(is_beginning),
         }
+    }
+
+    /// Whether the files are not in effect yet.
+    pub(super) fn is_beginning(&self) -> bool {
+        self.is_beginning
     }
 
     pub(super) fn base_only() -> Self {
@@ -104,10 +117,13 @@ where
                 if self.rewriting.under_way.is_none() {
                     self.rewriting.is_wanted = true;
                     self.rewriting.wanted_format = Some(format_of(is_rdb));
+                    // Only automatic attempts wait after a failure.
+                    self.rewriting.retry_at = Uptime::now();
                 }
                 self.rewriting.order_count += 1;
             }
             WriterMessage::Attached(number, reader) if is_current(number) => {
+                self.synced = Position { lsn: reader.lsn(), is_between_records: true };
                 self.reader = Some(reader);
                 self.is_between_records = true;
                 self.note_durable();
@@ -121,7 +137,7 @@ where
                 self.fail_rewrite(&reason)
             }
             // A message of a rewrite that has failed or was abandoned.
-            WriterMessage::Attached(..) | WriterMessage::BaseWritten(..) | WriterMessage::Stop => {}
+            WriterMessage::Attached(..) | WriterMessage::BaseWritten(..) => {}
         }
     }
 
@@ -161,6 +177,15 @@ where
 
     /// Begins the snapshot. If another one is being taken, the next turn tries again.
     fn begin_snapshot(&mut self) {
+        if self.shared.snapshots.is_busy() {
+            return;
+        }
+        if !self.rewriting.is_beginning
+            && let Err(error) = self.files.prepare_rewrite(working_directory())
+        {
+            return self.refuse_rewrite(&error);
+        }
+        self.shared.persistence.append_only.set_homes(self.files.homes());
         let number = SNAPSHOT_COUNT.fetch_add(1, Ordering::Relaxed);
         let (shared, attaches) = (self.shared, self.reader.is_none());
         let is_base_only = self.rewriting.is_base_only;
@@ -190,16 +215,17 @@ where
         let figures = self.figures();
         figures.is_rewriting.store(true, Ordering::Relaxed);
         append_only.expect_cut(number);
-        if shared.snapshots.begin(request).is_err() {
+        let Ok(snapshot) = shared.snapshots.begin(request) else {
             append_only.clear_cut();
             figures.is_rewriting.store(false, Ordering::Relaxed);
             return;
-        }
+        };
         log::info!("Background append only file rewriting started");
         self.rewriting.is_wanted = false;
         self.rewriting.wanted_format = None;
         self.rewriting.under_way = Some(UnderWay {
             number,
+            snapshot,
             began: Uptime::now(),
             format,
             progress,
@@ -207,6 +233,17 @@ where
             has_base: false,
         });
         figures.rewrite_began.store(clock::unix_millis() / 1000, Ordering::Relaxed);
+    }
+
+    /// Notes that a rewrite can't begin. Growth, a request or files in two directories cause the next one.
+    fn refuse_rewrite(&mut self, error: &FilesError) {
+        log::warn!("Background AOF rewrite can't begin: {error}");
+        self.rewriting.is_wanted = self.files.is_split();
+        self.rewriting.wanted_format = None;
+        self.rewriting.retry_at = Uptime::now().plus_ms(AUTOMATIC_INTERVAL_MS);
+        let figures = self.figures();
+        figures.rewrite_failed.store(true, Ordering::Relaxed);
+        figures.rewrite_failures.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What is done when the snapshot has ended: it is the base, or is converted to requests.
@@ -222,7 +259,6 @@ where
         let written =
             move |result: Result<(), String>| append_only.send(WriterMessage::BaseWritten(number, result));
         Box::new(move |result| {
-            progress.has_snapshot.store(true, Ordering::Release);
             let result = result.map(|_| ()).map_err(|error| error.to_string());
             if result.is_err() || format == BaseFormat::Rdb {
                 return written(result);
@@ -248,18 +284,16 @@ where
         }
         append_only.clear_cut();
         // Synchronised here and not in `begin_rewrite`, so that a sync that hangs is reported.
-        let begun = match self.sync_now(sync_event(Appendfsync::Everysec)) {
-            Ok(()) => self.files.begin_rewrite(),
-            Err(Failed::Write(error) | Failed::Sync(error)) => Err(error),
-        };
-        match (begun, &mut self.rewriting.under_way) {
+        if let Err(failed) = self.sync_now(sync_event(Appendfsync::Everysec)) {
+            let (Failed::Write(error) | Failed::Sync(error)) = &failed;
+            self.fail_rewrite(&error.to_string());
+            return self.fail(&failed);
+        }
+        match (self.files.begin_rewrite(), &mut self.rewriting.under_way) {
             (Ok(()), Some(under_way)) => {
                 under_way.is_past_cut = true;
                 self.annotated_at = 0;
-                // The former increment was synchronised.
-                if self.config.appendfsync != Appendfsync::No {
-                    self.note_durable();
-                }
+                self.note_synced();
             }
             (Ok(()), None) => self.files.abort_rewrite(),
             (Err(error), _) => self.fail_rewrite(&error.to_string()),
@@ -272,12 +306,19 @@ where
         if let Err(error) = self.replace_files(format) {
             return self.fail_rewrite(&error.to_string());
         }
+        self.shared.persistence.append_only.set_homes(self.files.homes());
         let Some(under_way) = self.rewriting.under_way.take() else { return };
-        self.rewriting.is_beginning = false;
-        if self.figures().is_beginning.swap(false, Ordering::Relaxed) {
-            self.end_beginning();
+        let is_beginning = std::mem::take(&mut self.rewriting.is_beginning);
+        // The first increment of a new history is synchronised by now.
+        self.note_synced();
+        match self.files.settle() {
+            Ok(()) if is_beginning => self.note_durable(),
+            Ok(()) => {}
+            // Nothing counts as durable before the directory is synchronised.
+            Err(error) => self.fail(&Failed::Sync(error)),
         }
         log::info!("Background AOF rewrite finished successfully");
+        self.remove_history();
         let size = self.files.total_size();
         let figures = self.figures();
         figures.size.store(size, Ordering::Relaxed);
@@ -288,25 +329,12 @@ where
         self.note_end(under_way.began);
     }
 
-    /// Makes what is on disk count as durable, which it does not before the first base is there.
-    fn end_beginning(&mut self) {
-        let (size, synced_size) = self.files.current_size();
-        // `finish_rewrite` has synchronised the increment. No sync is due before more is written.
-        if self.config.appendfsync != Appendfsync::No && size == synced_size {
-            return self.note_durable();
-        }
-        // Wakes the workers with clients that wait for the base.
-        self.shared.advance_durable(self.shared.persistence.durable.end());
-    }
-
     fn replace_files(&mut self, format: BaseFormat) -> Result<(), FilesError> {
         if format == BaseFormat::Requests {
             self.files.take_requests()?;
         }
         let base = self.files.open_base()?;
-        self.files.finish_rewrite(base, format)?;
-        self.remove_history();
-        Ok(())
+        self.files.finish_rewrite(base, format)
     }
 
     /// Removes the files that rewrites have replaced, unless they are to stay.
@@ -334,12 +362,16 @@ where
             self.restart_files();
         } else {
             self.files.abort_rewrite();
+            // Without a base in the new directory, no start has all changes.
+            self.rewriting.is_wanted |= self.files.is_split();
         }
         let figures = self.figures();
         figures.rewrite_failed.store(true, Ordering::Relaxed);
         figures.rewrite_failures.fetch_add(1, Ordering::Relaxed);
         self.note_end(under_way.began);
-        let interval_ms = if self.rewriting.is_beginning { RETRY_INTERVAL_MS } else { AUTOMATIC_INTERVAL_MS };
+        let is_urgent = self.rewriting.is_beginning || self.files.is_split();
+        let failures = figures.rewrite_failures.load(Ordering::Relaxed);
+        let interval_ms = if is_urgent { urgent_interval_ms(failures) } else { AUTOMATIC_INTERVAL_MS };
         self.rewriting.retry_at = Uptime::now().plus_ms(interval_ms);
     }
 
@@ -347,53 +379,52 @@ where
         self.is_stopping |= self.rewriting.is_base_only;
         let figures = self.figures();
         if self.is_stopping {
-            figures.is_ending.store(true, Ordering::Release);
+            // Not if a successor waits for this thread: it takes messages.
+            let append_only = &self.shared.persistence.append_only;
+            append_only.at_end_of(&self.control, || figures.is_ending.store(true, Ordering::Release));
         }
         figures.is_rewriting.store(false, Ordering::Relaxed);
         figures.rewrite_seconds.store(Uptime::now().ms_since(began) / 1000, Ordering::Relaxed);
     }
 
-    /// Begins a new history after this one has lost bytes: the present files stay in effect until the snapshot is
-    /// complete. Returns whether writing continues.
-    pub(super) fn begin_new_history(&mut self) -> bool {
+    /// Wants a snapshot as the first base of new files.
+    pub(super) fn begin_anew(&mut self) {
         self.abandon_rewrite();
         self.reader = None;
         self.rewriting = Rewriting::new(true);
         // The log continues at the cut of the snapshot, and what was lost before it is on disk only with the snapshot.
         self.figures().is_beginning.store(true, Ordering::Relaxed);
-        if !self.restart_files() {
-            return false;
-        }
-        log::warn!("Starting a new AOF file with a snapshot.");
-        self.end_failure();
-        true
-    }
-
-    /// Begins the files anew. Returns whether that is possible.
-    fn restart_files(&mut self) -> bool {
-        self.files.close();
-        match self.files.start() {
-            Ok(()) => true,
-            Err(error) => {
-                self.fail(&Failed::Sync(error));
-                false
-            }
-        }
     }
 
     /// Ends the rewrite under way because the file ends, or begins again.
     pub(super) fn abandon_rewrite(&mut self) {
-        if let Some(under_way) = self.rewriting.under_way.take() {
+        let under_way = self.rewriting.under_way.take();
+        if under_way.is_some() || std::mem::take(&mut self.rewriting.is_wanted) {
             // Valkey's suite and log monitors search for the words "Killing", "AOF" and "child".
             log::info!("Killing the AOF rewrite under way, which is a thread and not a child process");
+        }
+        if let Some(under_way) = under_way {
             under_way.progress.is_cancelled.store(true, Ordering::Relaxed);
-            // Otherwise a snapshot that is being taken is another one.
-            if !under_way.progress.has_snapshot.load(Ordering::Acquire) {
-                self.shared.snapshots.cancel();
-            }
+            self.shared.snapshots.cancel_only(under_way.snapshot);
             self.shared.persistence.append_only.clear_cut();
             self.files.abort_rewrite();
             self.figures().is_rewriting.store(false, Ordering::Relaxed);
+        } else if self.rewriting.is_beginning {
+            // Files without a base, after a failed attempt.
+            self.files.abort_rewrite();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urgent_rewrites_are_tried_again_after_a_growing_time() {
+        let times: Vec<i64> =
+            (1..6).map(|failures| urgent_interval_ms(failures) / RETRY_INTERVAL_MS).collect();
+        assert_eq!(times, [1, 2, 4, 8, 16]);
+        assert_eq!(urgent_interval_ms(u64::MAX), AUTOMATIC_INTERVAL_MS);
     }
 }

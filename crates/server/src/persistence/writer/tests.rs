@@ -1,5 +1,7 @@
 //! The writer over a disk that fails: data reported as durable exists after a crash.
 
+mod states;
+
 use std::io;
 use std::path::Path;
 
@@ -55,7 +57,6 @@ fn record(number: u64) -> Vec<u8> {
 struct Rig {
     shared: &'static Shared,
     writer: LogWriter,
-    thread: sync::thread::JoinHandle<()>,
 }
 
 impl Rig {
@@ -66,7 +67,8 @@ impl Rig {
     {
         let log = &shared.keyspace.log;
         let writer = log.writer(0);
-        Self { shared, writer, thread: Writer::start(shared, files, log.attach(0)).unwrap() }
+        Writer::start(shared, files, log.attach(0).unwrap()).unwrap();
+        Self { shared, writer }
     }
 
     fn append(&mut self, number: u64) -> Lsn {
@@ -77,9 +79,9 @@ impl Rig {
         appended.end
     }
 
-    fn stop(self) {
-        self.shared.persistence.append_only.send(WriterMessage::Stop);
-        self.thread.join().unwrap();
+    /// Ends the thread. Returns whether the file has all changes.
+    fn stop(self) -> bool {
+        crate::persistence::append_only::end(self.shared)
     }
 }
 
@@ -210,7 +212,7 @@ fn check_always(failing: Failing) -> u64 {
         let found = recovered(&disk);
         assert!(found.starts_with(&expected), "{failing:?}, record {number}: {}", found.escape_ascii());
     }
-    rig.stop();
+    assert!(rig.stop());
     assert_eq!(recovered(&disk), expected, "{failing:?}");
     assert_eq!(shared.persistence.append_only.failure(), None);
     disk.operation_count() - before
@@ -278,34 +280,9 @@ fn the_thread_ends_on_a_full_disk() {
         if is_failing_before {
             await_that(|| shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED));
         }
-        rig.stop();
+        assert!(!rig.stop(), "the file lacks the record");
         assert_eq!(recovered(&disk), b"", "only whole records");
     }
-}
-
-#[test]
-fn bytes_that_a_failed_sync_loses_are_durable_with_the_next_snapshot_only() {
-    let disk = CrashingDisk::new(8, Failing::Nothing);
-    let shared = shared_with(Appendfsync::Everysec);
-    let files = new_files(&disk);
-    let mut rig = Rig::start(shared, files);
-    let figures = &shared.persistence.append_only.figures;
-    let end = rig.append(0);
-    await_that(|| figures.written.load(Ordering::Relaxed) == end.0);
-    let begun = shared.persistence.durable.end();
-    assert!(shared.is_durable(begun));
-    disk.set_failing(Failing::Appends(0));
-    rig.append(1);
-    let is_refused = || shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED);
-    await_that(is_refused);
-    // The torn write is cut off, and the synchronisation after that loses the first record.
-    disk.set_failing(Failing::Syncs(0));
-    await_that(|| figures.is_beginning.load(Ordering::Relaxed));
-    disk.set_failing(Failing::Nothing);
-    await_that(|| !is_refused() && figures.is_rewriting.load(Ordering::Relaxed));
-    assert!(!shared.is_durable(begun));
-    rig.stop();
-    assert_eq!(recovered(&disk), b"", "the files before the failure are in effect");
 }
 
 /// While a sync takes long, changes are accepted up to the size of the log's buffer. Then writers wait before they latch,

@@ -1,0 +1,87 @@
+//! A packed sequence of single elements that is written at once: loaders know all elements of it.
+
+use super::element::Encoded;
+use super::index::INDEX_STEP;
+use super::{Item, Packed, USED_MAX};
+
+/// The elements of the next sequence, encoded.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    bytes: Vec<u8>,
+    offsets: Vec<u16>,
+}
+
+impl Builder {
+    /// Number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// Bytes of the elements.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Adds an element at the end. An integer must not be passed as its text. Panics beyond 64 KiB.
+    #[inline]
+    pub(crate) fn push(&mut self, item: Item<'_>) {
+        let at = self.bytes.len();
+        let encoded = Encoded::new(item);
+        assert!(at + encoded.size() <= USED_MAX, "callers check first whether it fits");
+        self.offsets.push(at as u16);
+        self.bytes.resize(at + encoded.size(), 0);
+        encoded.write(&mut self.bytes[at..]);
+    }
+
+    /// The sequence, in a block of its size. The builder is empty afterwards.
+    pub(crate) fn finish(&mut self) -> Packed<1, false> {
+        let mut packed = Packed::new();
+        let (used, len) = (self.bytes.len(), self.offsets.len());
+        if len == 0 {
+            return packed;
+        }
+        let has_index = len >= Packed::<1, false>::INDEX_LEN_MIN;
+        let index_capacity = if has_index { len.next_multiple_of(INDEX_STEP) } else { 0 };
+        packed.block.resize(used + index_capacity * Packed::<1, false>::INDEX_ITEM_SIZE);
+        packed.block.bytes_mut()[..used].copy_from_slice(&self.bytes);
+        packed.block.update(|head| {
+            head.used = used as u16;
+            head.len = len as u16;
+            head.set_index_capacity(index_capacity);
+        });
+        if has_index {
+            for (target, offset) in packed.offsets_mut().as_chunks_mut().0.iter_mut().zip(&self.offsets) {
+                *target = offset.to_le_bytes();
+            }
+        }
+        self.bytes.clear();
+        self.offsets.clear();
+        packed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_built_sequence_equals_one_that_was_filled() {
+        let mut builder = Builder::default();
+        for len in [0, 1, 31, 32, 33, 200] {
+            let mut expected = Packed::<1, false>::new();
+            for number in 0..len {
+                let text = if number % 3 == 0 { number.to_string() } else { "x".repeat(number) };
+                builder.push(Item::of_text(text.as_bytes()));
+                expected.push_back([text.as_bytes()]);
+            }
+            assert_eq!((builder.len(), builder.size()), (expected.len(), expected.size()));
+            let mut built = builder.finish();
+            assert_eq!(built.check(), Ok(()));
+            assert!(built.iter().eq(expected.iter()) && builder.len() == 0);
+            built.push_back([b"behind"]);
+            built.push_front([b"before"]);
+            assert_eq!(built.check(), Ok(()));
+            assert_eq!(built.len(), len + 2);
+        }
+    }
+}

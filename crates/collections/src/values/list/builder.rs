@@ -1,0 +1,82 @@
+//! A list that is filled from its left end to its right one: node by node, not element by element.
+
+use super::limits::listpack_size;
+use super::nodes::{Node, Nodes};
+use super::{Collection, List, NODE_SIZE_MAX, Repr, SMALL_SIZE_MAX};
+use crate::packed::{Builder, Item};
+
+/// A list that a loader fills.
+#[derive(Default)]
+pub struct ListBuilder {
+    /// The nodes that are complete; none while the list may be small.
+    nodes: Option<Box<Nodes>>,
+    /// The elements behind them.
+    run: Builder,
+    run_listpack_size: usize,
+}
+
+impl ListBuilder {
+    /// A builder of an empty list.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an element at the right end.
+    #[inline]
+    pub fn push(&mut self, item: Item<'_>) {
+        let item = match item {
+            Item::Int(_) => item,
+            // Foreign files may have an integer as its text, which has one form only here.
+            Item::Bytes(text) => Item::of_text(text),
+        };
+        let (size, size_max) =
+            (item.len(), if self.nodes.is_some() { NODE_SIZE_MAX } else { SMALL_SIZE_MAX });
+        if self.run.size() + size > size_max {
+            self.end_run();
+            if let Item::Bytes(text) = item
+                && size > NODE_SIZE_MAX
+            {
+                self.push_node(Node::of(text), listpack_size(item), 1);
+                return;
+            }
+        }
+        self.run.push(item);
+        self.run_listpack_size += listpack_size(item);
+    }
+
+    /// The list.
+    #[must_use]
+    pub fn finish(mut self) -> List {
+        if self.nodes.is_none() {
+            let (elements, listpack_size) = (self.run.finish(), self.run_listpack_size as u32);
+            return List { repr: Repr::Small { elements, listpack_size, is_quicklist: false } };
+        }
+        self.end_run();
+        self.nodes.map_or_else(List::new, |nodes| List { repr: Repr::Large(nodes) })
+    }
+
+    /// Makes a node of the elements, if there are any.
+    fn end_run(&mut self) {
+        let (len, size) = (self.run.len(), std::mem::take(&mut self.run_listpack_size));
+        if len > 0 {
+            let node = Node::of_several(self.run.finish(), size);
+            self.push_node(node, size, len);
+        } else {
+            self.nodes.get_or_insert_default();
+        }
+    }
+
+    fn push_node(&mut self, node: Node, listpack_size: usize, len: usize) {
+        let nodes = self.nodes.get_or_insert_default();
+        nodes.nodes.push_back(node);
+        nodes.listpack_size += listpack_size;
+        nodes.len += len;
+    }
+}
+
+impl std::fmt::Debug for ListBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} elements in the run", self.run.len())
+    }
+}

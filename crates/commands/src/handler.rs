@@ -1,0 +1,26 @@
+//! The interface of handlers: the definition of a command, its context with session and
+//! server, and its reply.
+//!
+//! The lowest layer of the crate: depends on no command and no table.
+
+pub mod acl;
+pub mod command;
+pub mod context;
+pub mod doc;
+pub mod error;
+pub mod expiry;
+pub mod help;
+pub mod host;
+pub mod identity;
+pub mod key_flags;
+pub mod migration;
+pub mod peer_names;
+pub mod reply;
+pub mod reply_buffers;
+pub mod resolved_command;
+pub mod session;
+pub mod subscriptions;
+pub mod timeout;
+pub mod tracking;
+pub mod walk;
+pub mod word;

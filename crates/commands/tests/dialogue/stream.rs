@@ -1,0 +1,6 @@
+//! Dialogues with the stream commands.
+
+mod add;
+mod deletion;
+mod group;
+mod range;

@@ -1,5 +1,0 @@
-//! Dialogues with the stream commands.
-
-mod add;
-mod group;
-mod range;

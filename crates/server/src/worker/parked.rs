@@ -1,0 +1,77 @@
+//! Connections that wait for a latch: whether another session, whose worker is in a long command, keeps them waiting.
+//!
+//! A latch is handed over to a session that failed to claim it. The worker of that session may have begun a long command
+//! meanwhile. So a worker looks again and again, at growing intervals, whether a latch that its connections wait for is
+//! handed over and not claimed. If it still is at a look two milliseconds later, of this worker or of another one, it is
+//! taken back and goes to the next waiter.
+
+use base::Slot;
+use os::clock::Uptime;
+
+use super::Worker;
+use crate::connection::Token;
+
+/// The first interval between two looks, in milliseconds: the resolution of the clock. A running session claims within
+/// microseconds.
+const LOOK_MS_MIN: i64 = 1;
+/// The longest interval.
+const LOOK_MS_MAX: i64 = 16;
+
+/// The connections of a worker that wait for latches.
+#[derive(Default)]
+pub(super) struct ParkedConnections {
+    /// May be stale: a connection may have continued.
+    waiting: Vec<(Token, Slot)>,
+    interval_ms: i64,
+    pub(super) next_look: Option<Uptime>,
+}
+
+impl ParkedConnections {
+    /// Whether it is time for a look.
+    #[inline]
+    pub(super) fn is_due(&self, now: Uptime) -> bool {
+        self.next_look.is_some_and(|at| now >= at)
+    }
+}
+
+impl Worker {
+    /// Notes a connection that has begun to wait for a latch, if it has.
+    pub(super) fn note_parked(&mut self, token: Token) {
+        let parked = self.connections.find_mut(token).and_then(|connection| connection.parked.as_ref());
+        let Some(slot) = parked.map(|parked| parked.busy.0) else { return };
+        let all = &mut self.waits.parked;
+        all.waiting.push((token, slot));
+        if all.next_look.is_none() {
+            all.interval_ms = LOOK_MS_MIN;
+            // Times of the clock are cut to milliseconds, so the next one may begin at once.
+            all.next_look = Some(self.clock.uptime.plus_ms(2 * LOOK_MS_MIN));
+        }
+    }
+
+    /// Takes latches back that sessions in long commands have not claimed.
+    #[cold]
+    pub(super) fn look_after_parked(&mut self) {
+        let connections = &mut self.connections;
+        let all = &mut self.waits.parked;
+        all.waiting.retain(|(token, slot)| {
+            let parked = connections.find_mut(*token).and_then(|connection| connection.parked.as_ref());
+            parked.is_some_and(|parked| parked.busy.0 == *slot)
+        });
+        all.waiting.sort_unstable_by_key(|(token, slot)| (*slot, token.0));
+        all.waiting.dedup();
+        all.next_look = None;
+        if all.waiting.is_empty() {
+            return;
+        }
+        // Not the time at which the turn began: other workers compare it with theirs.
+        let now = Uptime::now();
+        all.interval_ms = (2 * all.interval_ms).min(LOOK_MS_MAX);
+        all.next_look = Some(now.plus_ms(all.interval_ms));
+        let mut last = None;
+        for (_, slot) in &all.waiting {
+            if last.replace(*slot) != Some(*slot) {
+                self.executor.latching.take_back(*slot, now.to_raw());
+            }
+        }
+    }
+}
