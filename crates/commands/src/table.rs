@@ -415,7 +415,10 @@ mod tests {
     #[test]
     fn flags_and_access_agree() {
         assert_each(|command, complaints| {
-            let writes = matches!(command.access, Access::Write | Access::WriteAll | Access::WriteAllIf(_));
+            let writes = matches!(
+                command.access,
+                Access::Write | Access::WriteAll | Access::WriteAllIf(_) | Access::Libraries
+            );
             let (write, readonly) = (Flags::WRITE, Flags::READONLY);
             if command.flags.contains(write) && !writes && command.access != Access::Queued {
                 complaints.push("a write without write access".to_owned());

@@ -20,6 +20,7 @@ use wire::request::{Args, ArgsBuf};
 
 use crate::conversion::{self, ErrorReply};
 use crate::failure::{End, Failure, Stopped, failure_of, text_of};
+use crate::library::CheckedLibrary;
 use crate::meter::Meter;
 use crate::random::Random;
 use crate::source::DigestMap;
@@ -163,6 +164,8 @@ pub struct Interpreter<S: Server> {
     pub(crate) functions: Table,
     /// Those that were called last.
     pub(crate) recent: HashMap<Vec<u8>, Function>,
+    /// The library that was checked last.
+    pub(crate) checked: Option<CheckedLibrary>,
     settings: Settings,
     /// The memory after the last collection of a run's garbage.
     settled_size: usize,
@@ -261,6 +264,7 @@ impl<S: Server> Interpreter<S> {
             scripts,
             functions,
             recent,
+            checked: None,
             settings,
             settled_size,
             has_arguments: false,

@@ -99,6 +99,16 @@ fn is_valid_name(name: &[u8]) -> bool {
 /// How many interrupts the code of a library may see: some ten million instructions.
 const LOAD_INTERRUPT_COUNT: u32 = 1_000;
 
+/// A library whose code has run.
+pub(crate) struct CheckedLibrary {
+    code: Vec<u8>,
+    functions: Vec<LoadedFunction>,
+    /// The functions, in the same order.
+    callbacks: Table,
+    /// Its memory, in bytes.
+    size: usize,
+}
+
 /// What the code of a library has registered. The binding has few references, so functions are in a table.
 struct Registering {
     functions: Vec<LoadedFunction>,
@@ -113,33 +123,42 @@ const RECENT_COUNT_MAX: usize = 500;
 
 impl<S: Server> Interpreter<S> {
     /// Runs the code of a library, and keeps the functions that it registers, which replace those of the same names. Code
-    /// that runs too many instructions is ended.
+    /// that runs too many instructions is ended. Returns about how much memory the library takes, in bytes. A library that
+    /// was just checked is not run again.
     ///
     /// # Errors
     /// If the code fails; then nothing is kept.
-    pub fn load_library(&mut self, code: &[u8]) -> Result<LoadedLibrary, LibraryError> {
+    pub fn load_library(&mut self, code: &[u8]) -> Result<usize, LibraryError> {
         let failed = |error: mlua::Error| LibraryError::new(&format!("ERR {}", text_of(&error)));
-        let (library, callbacks) = self.registered(code)?;
-        for (function, index) in library.functions.iter().zip(1..) {
+        let CheckedLibrary { functions, callbacks, size, .. } =
+            match self.checked.take().filter(|checked| checked.code == code) {
+                Some(checked) => checked,
+                None => self.registered(code)?,
+            };
+        for (function, index) in functions.iter().zip(1..) {
             let name = self.lua.create_string(&function.name);
             let callback: mlua::Result<Function> = callbacks.raw_get(index);
             let kept = name.and_then(|name| self.functions.raw_set(name, callback?));
             kept.map_err(failed)?;
             self.recent.remove(&function.name);
         }
-        Ok(library)
+        Ok(size)
     }
 
-    /// As [`Self::load_library`], but keeps nothing.
+    /// Runs the code of a library, and returns what it registers, which can't be called yet.
     ///
     /// # Errors
     /// If the code fails.
     pub fn check_library(&mut self, code: &[u8]) -> Result<LoadedLibrary, LibraryError> {
-        self.registered(code).map(|(library, _)| library)
+        let checked = self.registered(code)?;
+        let functions = checked.functions.clone();
+        self.checked = Some(checked);
+        Ok(LoadedLibrary { functions })
     }
 
-    /// Runs the code of a library. Returns what it registers, and its functions.
-    fn registered(&mut self, code: &[u8]) -> Result<(LoadedLibrary, Table), LibraryError> {
+    /// Runs the code of a library.
+    fn registered(&mut self, code: &[u8]) -> Result<CheckedLibrary, LibraryError> {
+        let used_before = self.used_memory();
         let header = LibraryHeader::parse(code)?;
         let failed = |error: mlua::Error| LibraryError::new(&format!("ERR {}", text_of(&error)));
         let callbacks = self.lua.create_table().map_err(failed)?;
@@ -163,7 +182,9 @@ impl<S: Server> Interpreter<S> {
                 return Err(LibraryError::new("ERR Function already exists in the library"));
             }
         }
-        Ok((LoadedLibrary { functions }, callbacks))
+        // Garbage may have been collected meanwhile.
+        let size = self.used_memory().saturating_sub(used_before).max(code.len());
+        Ok(CheckedLibrary { code: code.to_vec(), functions, callbacks, size })
     }
 
     /// Forgets a function.

@@ -130,7 +130,8 @@ fn a_script_leaves_nothing_behind() {
 fn libraries_register_functions() {
     let mut interpreter = interpreter();
     let load = |interpreter: &mut Interpreter<TestServer>, code: &str| match interpreter
-        .load_library(code.as_bytes())
+        .check_library(code.as_bytes())
+        .and_then(|library| interpreter.load_library(code.as_bytes()).map(|_| library))
     {
         Ok(library) => format!("{} functions", library.functions.len()),
         Err(error) => String::from_utf8_lossy(&error.0).into_owned(),

@@ -140,7 +140,7 @@ impl Shared {
         shared.snapshots.connect(&shared.keyspace);
         let libraries = &shared.scripts.libraries;
         shared.snapshots.with_libraries(|| {
-            libraries.all().libraries.iter().map(|library| library.code.clone()).collect()
+            libraries.all().libraries.values().map(|library| library.code.clone()).collect()
         });
         let flags = &shared.modes.flags;
         shared.snapshots.at_pressure(|is_full| flags.set(GlobalFlags::SNAPSHOT_FULL, is_full));

@@ -423,3 +423,37 @@ fn functions_whose_code_proves_their_keys_run_in_parallel() {
         assert_eq!(server.info(&mut second, "scripts_with_undeclared_keys"), "3");
     });
 }
+
+#[test]
+fn changes_of_libraries_wait_for_no_command_on_keys() {
+    on_each_backend(ONE_WORKER, |server| {
+        let (mut first, mut second) = (server.client(), server.client());
+        let code = |name: &str, result: &str| {
+            format!("#!lua name={name}\nredis.register_function('{name}', function(keys) {result} end)")
+        };
+        let endless = code("endless", "redis.call('GET', keys[1]) while true do end");
+        assert_eq!(second.text(&["FUNCTION", "LOAD", &endless]), "endless");
+        first.send(&["FCALL", "endless", "1", "a"]);
+        wait_until_busy(&mut second, "a");
+        assert_eq!(second.text(&["FUNCTION", "LOAD", &code("one", "return 1")]), "one");
+        assert_eq!(second.text(&["FCALL", "one", "0"]), "1");
+        assert_eq!(second.text(&["FUNCTION", "LOAD", "REPLACE", &code("one", "return 2")]), "one");
+        assert_eq!(second.text(&["FCALL", "one", "0"]), "2");
+        // A transaction with a function holds the script token, and its keys.
+        second.text(&["SET", "b", "3"]);
+        for request in [&["MULTI"][..], &["FCALL", "one", "1", "b"], &["GET", "b"]] {
+            second.text(request);
+        }
+        assert_eq!(second.text(&["EXEC"]), "2\n3");
+        assert_eq!(second.text(&["FUNCTION", "DELETE", "one"]), "OK");
+        assert_eq!(second.text(&["FUNCTION", "KILL"]), "OK");
+        assert!(receive(&mut first).contains("Script killed by user"));
+        assert_eq!(server.info(&mut second, "scripts_with_all_latches"), "0");
+        // What a transaction loads may access any key.
+        second.text(&["MULTI"]);
+        second.text(&["FUNCTION", "LOAD", &code("other", "return redis.call('GET', 'b')")]);
+        second.text(&["FCALL", "other", "0"]);
+        assert_eq!(second.text(&["EXEC"]), "other\n3");
+        assert_eq!(server.info(&mut second, "scripts_with_all_latches"), "1");
+    });
+}

@@ -165,6 +165,8 @@ pub enum Access {
     ReadAll,
     /// Write latches on all slots.
     WriteAll,
+    /// The script token, for writing: changes of the libraries of functions have an order.
+    Libraries,
     /// The union of the latches that the commands queued in the session need (`EXEC`).
     Queued,
     /// Latches for a script or function. The server determines them from the script's text and earlier runs.

@@ -1,6 +1,6 @@
 //! `FUNCTION`: the libraries of functions.
 //!
-//! Changes hold all latches, so that each has a definite place in the write log and relative to a snapshot.
+//! Changes hold the script token, so that each has a definite place in the write log and relative to a snapshot.
 
 use wire::request::Args;
 
@@ -137,7 +137,7 @@ const fn writer(
 ) -> Command {
     Command::keyless(name, arity, flags, doc, run)
         .add_categories(Categories::SCRIPTING)
-        .access(Access::WriteAll)
+        .access(Access::Libraries)
         .tips(WRITE_TIPS)
 }
 

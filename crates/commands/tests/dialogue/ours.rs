@@ -204,13 +204,18 @@ impl Ours {
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
             // More latches than needed: there is no other connection to wait for them.
-            Access::Queued | Access::Script { .. } => Mode::Write,
+            Access::Queued | Access::Script { .. } | Access::Libraries => Mode::Write,
             Access::ReadAllIf(_) | Access::WriteAllIf(_) => unreachable!("settled for the request"),
         };
         let latched = match (access, &slots[..]) {
-            (Access::ReadAll | Access::WriteAll | Access::Queued | Access::Script { .. }, _) => {
-                self.latching.latch_all(mode)
-            }
+            (
+                Access::ReadAll
+                | Access::WriteAll
+                | Access::Queued
+                | Access::Script { .. }
+                | Access::Libraries,
+                _,
+            ) => self.latching.latch_all(mode),
             (_, []) => Ok(()),
             (_, [slot]) => self.latching.latch(*slot, mode),
             (_, slots) => self.latching.latch_several(slots.iter().copied(), mode),

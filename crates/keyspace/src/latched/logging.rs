@@ -97,9 +97,10 @@ impl Latched<'_> {
         self.log.raise(reply_lsn);
     }
 
-    /// Records the changes of a slot that a walk reads, while its latch is held.
+    /// Records the changes of a slot that a walk reads, while its latch is held, or those of the libraries of functions with
+    /// the slot of the script token.
     #[inline]
-    pub(crate) fn note_slot_read(&self, slot: Slot) {
+    pub fn note_slot_read(&self, slot: Slot) {
         if self.log.notes_reads {
             self.log.raise(self.keyspace.changes.of(slot));
         }

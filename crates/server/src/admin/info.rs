@@ -185,7 +185,7 @@ fn write_scripts(text: &mut Text, shared: &Shared) {
     let of_functions = shared.scripts.function_memory.used().min(interpreters);
     let (script_count, script_bytes) = shared.scripts.cache.count_and_size();
     let libraries = shared.scripts.libraries.all();
-    let function_bytes: usize = libraries.libraries.iter().map(|library| library.code.len()).sum();
+    let function_bytes: usize = libraries.libraries.values().map(|library| library.code.len()).sum();
     text.size("used_memory_lua", interpreters);
     text.size("used_memory_scripts", script_bytes + function_bytes as u64);
     text.lines(&[

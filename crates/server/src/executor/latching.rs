@@ -12,7 +12,7 @@ use sync::Mode;
 
 use super::{CurrentRequest, Executor};
 use crate::connection::Connection;
-use crate::script_runs::ScriptPlan;
+use crate::script_runs::{ScriptPlan, WorkerScripts};
 use crate::scripts::ScriptLatches;
 
 impl Executor {
@@ -45,6 +45,13 @@ impl Executor {
             Access::ReadAll if connection.session.tracks_reads() && !keys.is_empty() => Mode::Write,
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
+            Access::Libraries => {
+                self.slots.clear();
+                self.slots.push(SCRIPT_TOKEN);
+                let (latches, data) = self.latching.split();
+                return latch_in_order(latches, data, &mut self.slots, Mode::Write)
+                    .map_err(|busy| (busy, Mode::Write));
+            }
             Access::Queued => return self.latch_queued(connection),
             Access::ReadAllIf(_) | Access::WriteAllIf(_) | Access::Script { .. } => {
                 unreachable!("settled for the request")
@@ -105,6 +112,14 @@ impl Executor {
         let mut mode = Mode::Read;
         let mut everything = false;
         self.slots.clear();
+        if queue.iter().any(|queued| WorkerScripts::is_function(queued.found)) {
+            // First, as what is known of functions stays true as long as it is held.
+            self.slots.push(SCRIPT_TOKEN);
+            let (latches, data) = self.latching.split();
+            latch_in_order(latches, data, &mut self.slots, Mode::Write)
+                .map_err(|busy| (busy, Mode::Write))?;
+        }
+        let changes_libraries = queue.iter().any(|queued| queued.found.command.access == Access::Libraries);
         for queued in queue.iter() {
             let command = queued.found.command;
             match command.access.of_request(queued.args) {
@@ -114,11 +129,15 @@ impl Executor {
                 Access::Write => mode = Mode::Write,
                 Access::ReadAll => everything = true,
                 Access::WriteAll => (everything, mode) = (true, Mode::Write),
+                Access::Libraries => {
+                    mode = Mode::Write;
+                    self.slots.push(SCRIPT_TOKEN);
+                }
                 Access::ReadAllIf(_) | Access::WriteAllIf(_) => unreachable!("settled for the request"),
                 Access::Script { .. } => {
                     mode = Mode::Write;
-                    // It can't be run again with other latches there.
-                    everything |= !self.scripts.keeps_to_keys(queued.found, queued.args);
+                    // It can't be run again with other latches there. What the transaction loads is not known yet.
+                    everything |= changes_libraries || !self.scripts.keeps_to_keys(queued.found, queued.args);
                 }
             }
             self.slots.extend(queued.keys.iter().map(|key| slot_of_hash(key.hash)));

@@ -1,6 +1,7 @@
 //! An interpreter on a stack of its own.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -48,11 +49,12 @@ pub(super) struct Engine {
     interpreter: Rc<RefCell<Interpreter<Job>>>,
     /// The job for the next run.
     pub(super) job: Option<Box<Job>>,
-    /// The generation of the libraries that are loaded in the interpreter.
-    pub(super) libraries_generation: Option<u64>,
+    /// [`LibrarySet::removal_count`] of the set that has all loaded libraries.
+    removal_count: u64,
     /// The libraries that are loaded, by name, each with the memory that it took.
-    libraries: Vec<(Arc<LibraryFacts>, u64)>,
-    /// The memory that they took.
+    libraries: HashMap<Vec<u8>, (Arc<LibraryFacts>, u64)>,
+    /// The sum of that memory.
+    libraries_size: u64,
     libraries_memory: MemoryShare,
     /// Whether the deprecated functions exist.
     pub(super) is_insecure: bool,
@@ -89,8 +91,9 @@ impl Engine {
             coroutine,
             interpreter,
             job: None,
-            libraries_generation: None,
-            libraries: Vec::new(),
+            removal_count: 0,
+            libraries: HashMap::new(),
+            libraries_size: 0,
             libraries_memory,
             is_insecure,
             client: 0,
@@ -123,68 +126,45 @@ impl Engine {
         self.interpreter.borrow_mut().compile(sha, code).map_err(CommandError::quoting)
     }
 
-    /// Checks that a library can be loaded. The functions of all libraries are loaded when one is next run.
+    /// Checks that a library can be loaded.
     pub(super) fn check_library(&mut self, code: &[u8]) -> Result<LoadedLibrary, CommandError> {
         self.interpreter.borrow_mut().check_library(code).map_err(|error| CommandError::quoting(error.0))
     }
 
-    /// Loads the libraries of a set, which has this generation. Those that are loaded keep what is in their variables.
-    pub(super) fn follow_libraries(&mut self, set: &LibrarySet, generation: u64) -> Result<(), CommandError> {
-        self.libraries_generation = None;
-        let missing = self.forget_libraries(set);
-        let (kept_count, before) = (self.libraries.len(), self.used_memory());
-        let loaded = missing.into_iter().try_for_each(|library| self.load_library(library));
-        // Garbage is collected in between, so each has its part of the sum.
-        let taken = self.used_memory().saturating_sub(before) as u64;
-        let added = &mut self.libraries[kept_count..];
-        let share = taken / (added.len() as u64).max(1);
-        added.iter_mut().for_each(|(_, size)| *size = share);
-        self.libraries.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
-        let taken = self.libraries.iter().map(|(_, size)| size).sum();
-        self.libraries_memory.report(taken, u64::MAX);
-        loaded?;
-        self.libraries_generation = Some(generation);
-        Ok(())
-    }
-
-    /// Forgets the loaded libraries that a set does not have. Returns those of the set that are not loaded.
-    fn forget_libraries<'a>(&mut self, set: &'a LibrarySet) -> Vec<&'a Arc<LibraryFacts>> {
-        let mut loaded = std::mem::take(&mut self.libraries).into_iter().peekable();
-        let (mut gone, mut missing) = (Vec::new(), Vec::new());
-        for library in &set.libraries {
-            let is_other = |old: &Arc<LibraryFacts>| !Arc::ptr_eq(old, library) && old.name <= library.name;
-            while let Some((old, _)) = loaded.next_if(|(old, _)| is_other(old)) {
-                gone.push(old);
-            }
-            match loaded.next_if(|(old, _)| Arc::ptr_eq(old, library)) {
-                Some(same) => self.libraries.push(same),
-                None => missing.push(library),
-            }
+    /// Forgets the loaded libraries that a set does not have.
+    pub(super) fn follow_libraries(&mut self, set: &LibrarySet) {
+        if self.removal_count == set.removal_count {
+            return;
         }
-        gone.extend(loaded.map(|(old, _)| old));
+        self.removal_count = set.removal_count;
+        let gone = self.libraries.extract_if(|_, (library, _)| !set.has(library));
+        let gone: Vec<_> = gone.map(|(_, gone)| gone).collect();
         let mut interpreter = self.interpreter.borrow_mut();
         if self.libraries.is_empty() {
             interpreter.forget_functions();
         } else {
-            let functions = gone.iter().flat_map(|library| &library.functions);
+            let functions = gone.iter().flat_map(|(library, _)| &library.functions);
             functions.for_each(|function| interpreter.forget_function(&function.name));
         }
-        missing
+        self.libraries_size -= gone.iter().map(|(_, size)| size).sum::<u64>();
+        self.libraries_memory.report(self.libraries_size, u64::MAX);
     }
 
-    fn load_library(&mut self, library: &Arc<LibraryFacts>) -> Result<(), CommandError> {
-        let loaded = self.interpreter.borrow_mut().load_library(&library.code);
-        loaded.map_err(|error| CommandError::quoting(error.0))?;
-        self.libraries.push((Arc::clone(library), 0));
+    /// Loads a library of the present set, unless it is loaded. It then keeps what is in its variables.
+    pub(super) fn load_library(&mut self, library: &Arc<LibraryFacts>) -> Result<(), CommandError> {
+        if self.libraries.contains_key(&library.name) {
+            return Ok(());
+        }
+        let size = self.interpreter.borrow_mut().load_library(&library.code);
+        let size = size.map_err(|error| CommandError::quoting(error.0))? as u64;
+        self.libraries.insert(library.name.clone(), (Arc::clone(library), size));
+        self.libraries_size += size;
+        self.libraries_memory.report(self.libraries_size, u64::MAX);
         Ok(())
     }
 
     pub(super) fn forget_scripts(&self) {
         self.interpreter.borrow_mut().forget_scripts();
-    }
-
-    fn used_memory(&self) -> usize {
-        self.interpreter.try_borrow().map_or(0, |interpreter| interpreter.used_memory())
     }
 }
 

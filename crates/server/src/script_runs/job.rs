@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::DbIndex;
 use commands::context::{Ctx, Effects, PlannedKey};
-use commands::host::{Host, ScriptKind};
+use commands::host::{Host, LibraryFacts, ScriptKind};
 use commands::session::{Session, SessionFlags};
 use config::Config;
 use keyspace::{Latched, Latches};
@@ -23,6 +23,7 @@ use wire::request::{Args, ArgsBuf};
 use crate::monitoring::command_log::Thresholds;
 use crate::scripts::ScriptLatches;
 use crate::scripts::cache::Script;
+use crate::scripts::libraries::Libraries;
 use crate::scripts::memory::MemoryShare;
 use crate::scripts::running::RunningScript;
 use crate::shared::Shared;
@@ -46,6 +47,8 @@ pub enum Code {
     Script(Arc<Script>),
     /// A function of a library.
     Function {
+        /// Its library.
+        library: Arc<LibraryFacts>,
         /// Its name.
         name: Vec<u8>,
         /// The flags that it declares.
@@ -82,6 +85,14 @@ impl Code {
         match self {
             Self::Script(script) => Run::Script { sha: &script.sha, body: script.code() },
             Self::Function { name, .. } => Run::Function { name },
+        }
+    }
+
+    /// Whether the libraries are those among which it was found.
+    pub(super) fn is_current(&self, libraries: &Libraries) -> bool {
+        match self {
+            Self::Script(_) => true,
+            Self::Function { generation, .. } => libraries.generation() == *generation,
         }
     }
 

@@ -247,7 +247,10 @@ impl Job {
             let slots = self.planned.iter().map(|key| slot_of_hash(key.hash));
             let (latches, data) = (&mut self.latches, &mut self.data);
             if only_reads && slots.into_iter().all(|slot| latches.try_latch_extra_to_read(data, slot)) {
-                return Ok(false);
+                // The slot may have changes that were made after a change of the function, which does not see that.
+                if self.code.as_ref().is_none_or(|code| code.is_current(&self.shared.scripts.libraries)) {
+                    return Ok(false);
+                }
             }
             if self.has_written {
                 // Else its changes would be made twice.

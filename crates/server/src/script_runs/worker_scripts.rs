@@ -12,12 +12,12 @@ use std::sync::Arc;
 use commands::command::{Access, Flags};
 use commands::context::Ctx;
 use commands::error::CommandError;
-use commands::host::{Host, ScriptKind, ScriptName, ScriptRequest};
+use commands::host::{Host, LibraryFacts, ScriptKind, ScriptName, ScriptRequest};
 use commands::identity::{REDIS_VERSION, VALKEY_VERSION};
 use commands::index::PlanKind;
 use commands::session::{Session, SessionFlags};
 use commands::table::ResolvedCommand;
-use keyspace::Latched;
+use keyspace::{Latched, SCRIPT_TOKEN};
 use os::clock::Ticks;
 use script::{DigestMap, LoadedLibrary, Outcome, ScriptFlags, Settings, Version};
 use sync::Mode;
@@ -135,14 +135,21 @@ impl WorkerScripts {
         }
     }
 
-    /// Whether a request that runs a script accesses its keys only, as far as is known.
+    /// Whether a request runs a function.
+    pub fn is_function(found: ResolvedCommand) -> bool {
+        matches!(found.command.name, "fcall" | "fcall_ro")
+    }
+
+    /// Whether a request that runs a script accesses its keys only, as far as is known. For a function it is true as long as
+    /// the script token is held.
     pub fn keeps_to_keys(&self, found: ResolvedCommand, args: Args<'_>) -> bool {
         match self.resolve(name_of(found, args)) {
             Ok(Code::Script(script)) => {
                 script.analysis.keeps_to_keys && !script.needs_everything.load(Ordering::Relaxed)
             }
-            // Another worker may load it before it runs.
-            Ok(Code::Function { .. }) | Err(_) => false,
+            Ok(Code::Function { keeps_to_keys, .. }) => keeps_to_keys,
+            // Another worker may load a script before it runs.
+            Err(_) => Self::is_function(found),
         }
     }
 
@@ -172,6 +179,7 @@ impl WorkerScripts {
                 let set = self.shared.scripts.libraries.all();
                 let function = set.function(name).ok_or(errors::FUNCTION_NOT_FOUND)?;
                 Ok(Code::Function {
+                    library: Arc::clone(&function.library),
                     name: function.name.clone(),
                     flags: function.flags,
                     keeps_to_keys: function.keeps_to_keys,
@@ -258,8 +266,16 @@ impl WorkerScripts {
     }
 
     /// Checks that a library can be loaded.
-    pub fn load_library(&self, code: &[u8]) -> Result<LoadedLibrary, CommandError> {
+    pub fn check_library(&self, code: &[u8]) -> Result<LoadedLibrary, CommandError> {
         self.with_engine(|engine| engine.check_library(code))
+    }
+
+    /// Loads a library that was checked and is one of the server's now.
+    pub fn load_library(&self, library: &Arc<LibraryFacts>) -> Result<(), CommandError> {
+        self.with_engine(|engine| {
+            engine.follow_libraries(&self.shared.scripts.libraries.all());
+            engine.load_library(library)
+        })
     }
 
     /// Frees what scripts have left in the idle interpreter.
@@ -315,20 +331,21 @@ impl WorkerScripts {
         self.check(&code, request.reads_only, ctx)?;
         let in_transaction = ctx.session.flags.contains(SessionFlags::IN_EXEC);
         let mut engine = self.take_engine()?;
-        if matches!(code, Code::Function { .. })
-            && let Err(error) = self.follow_libraries(&mut engine)
-        {
-            self.put_back(engine);
-            return Err(error);
-        }
-        // Its latches may not be those that the present code needs.
-        if let Code::Function { generation, .. } = &code
-            && engine.libraries_generation != Some(*generation)
-            && !in_transaction
-        {
-            self.put_back(engine);
-            self.rerun_latches.set(Some(ScriptLatches::Declared));
-            return Ok(());
+        if let Code::Function { library, .. } = &code {
+            ctx.data.note_slot_read(SCRIPT_TOKEN);
+            let (libraries, set) = (&self.shared.scripts.libraries, self.shared.scripts.libraries.all());
+            // Read after the set, so that it is never older.
+            if !code.is_current(libraries) && !in_transaction {
+                // Its latches may not be those that the present code needs.
+                self.put_back(engine);
+                self.rerun_latches.set(Some(ScriptLatches::Declared));
+                return Ok(());
+            }
+            engine.follow_libraries(&set);
+            if let Err(error) = engine.load_library(library) {
+                self.put_back(engine);
+                return Err(error);
+            }
         }
         if let Code::Script(script) = &code {
             self.shared.scripts.cache.touch(script);
@@ -379,16 +396,6 @@ impl WorkerScripts {
             return Err(errors::OUT_OF_MEMORY);
         }
         Ok(())
-    }
-
-    /// Loads the current libraries, if they have changed.
-    fn follow_libraries(&self, engine: &mut Engine) -> Result<(), CommandError> {
-        let libraries = &self.shared.scripts.libraries;
-        let generation = libraries.generation();
-        if engine.libraries_generation == Some(generation) {
-            return Ok(());
-        }
-        engine.follow_libraries(&libraries.all(), generation)
     }
 
     fn take_paused(&self, client: u64) -> Option<Engine> {

@@ -1,21 +1,23 @@
 //! The libraries of functions, of all workers.
 //!
-//! The list is an immutable value with a generation. A worker loads the libraries into its interpreter when it next runs a
-//! function; a library is accepted when the interpreter of one worker has loaded it.
+//! The list is an immutable value with a generation. A worker loads a library into its interpreter when it first runs one of
+//! its functions; a library is accepted when the interpreter of one worker has loaded it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use commands::error::CommandError;
 use commands::host::{FunctionFacts, LibraryFacts, RestorePolicy};
 use script::analyse_library;
-use script::{LibraryHeader, LoadedLibrary, ScriptFlags};
+use script::{LibraryHeader, LoadedFunction, LoadedLibrary, ScriptFlags};
 use sync::atomic::{AtomicU64, Ordering};
 use sync::{Mutex, MutexGuard};
 
 /// A function and its properties.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FunctionEntry {
+    /// Its library.
+    pub library: Arc<LibraryFacts>,
     /// Its name, as it was registered.
     pub name: Vec<u8>,
     /// The flags that it declares.
@@ -27,10 +29,12 @@ pub struct FunctionEntry {
 /// All libraries at one time.
 #[derive(Clone, Default)]
 pub struct LibrarySet {
-    /// By name, sorted.
-    pub libraries: Vec<Arc<LibraryFacts>>,
+    /// By name.
+    pub libraries: BTreeMap<Vec<u8>, Arc<LibraryFacts>>,
     /// By the name of the function, in lower case.
     pub functions: HashMap<Vec<u8>, FunctionEntry>,
+    /// Changes when libraries are removed or replaced.
+    pub removal_count: u64,
 }
 
 /// See the module documentation.
@@ -60,13 +64,18 @@ impl Libraries {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Adds a library, and returns its name.
-    pub fn load(&self, code: &[u8], replaces: bool, loader: Loader<'_>) -> Result<Vec<u8>, CommandError> {
+    /// Adds a library.
+    pub fn load(
+        &self,
+        code: &[u8],
+        replaces: bool,
+        loader: Loader<'_>,
+    ) -> Result<Arc<LibraryFacts>, CommandError> {
         let mut set = self.lock();
         // Copied only while a reader holds it.
-        let name = Arc::make_mut(&mut set).add(code, replaces, loader)?;
+        let library = Arc::make_mut(&mut set).add(code, replaces, loader)?;
         self.generation.fetch_add(1, Ordering::Release);
-        Ok(name)
+        Ok(library)
     }
 
     /// Deletes a library.
@@ -100,14 +109,14 @@ impl Libraries {
         for code in codes {
             given.add(code, false, loader)?;
         }
-        for library in &given.libraries {
-            if policy == RestorePolicy::Append && changed.find(&library.name).is_ok() {
-                let name = String::from_utf8_lossy(&library.name);
+        for name in given.libraries.keys() {
+            if policy == RestorePolicy::Append && changed.libraries.contains_key(name) {
+                let name = String::from_utf8_lossy(name);
                 return Err(CommandError::owned(format!("ERR Library {name} already exists")));
             }
-            changed.remove(&library.name);
+            changed.remove(name);
         }
-        for library in given.libraries {
+        for library in given.libraries.into_values() {
             changed.check_names(&library, &HashSet::new())?;
             changed.insert(library, &mut given.functions);
         }
@@ -116,7 +125,8 @@ impl Libraries {
     }
 
     fn replace(&self, set: &mut MutexGuard<'_, Arc<LibrarySet>>, changed: LibrarySet) {
-        **set = Arc::new(changed);
+        let removal_count = set.removal_count + 1;
+        **set = Arc::new(LibrarySet { removal_count, ..changed });
         self.generation.fetch_add(1, Ordering::Release);
     }
 }
@@ -128,13 +138,15 @@ impl LibrarySet {
         self.functions.get(name).or_else(|| self.functions.get(&name.to_ascii_lowercase()))
     }
 
-    fn find(&self, name: &[u8]) -> Result<usize, usize> {
-        self.libraries.binary_search_by(|library| library.name[..].cmp(name))
+    /// Whether this library is one of them, and not another one with its name.
+    #[must_use]
+    pub fn has(&self, library: &Arc<LibraryFacts>) -> bool {
+        self.libraries.get(&library.name).is_some_and(|own| Arc::ptr_eq(own, library))
     }
 
     fn remove(&mut self, name: &[u8]) -> bool {
-        let Ok(place) = self.find(name) else { return false };
-        let library = self.libraries.remove(place);
+        let Some(library) = self.libraries.remove(name) else { return false };
+        self.removal_count += 1;
         for function in &library.functions {
             self.functions.remove(&function.name.to_ascii_lowercase());
         }
@@ -142,9 +154,14 @@ impl LibrarySet {
     }
 
     /// Adds a library, or changes nothing.
-    fn add(&mut self, code: &[u8], replaces: bool, loader: Loader<'_>) -> Result<Vec<u8>, CommandError> {
+    fn add(
+        &mut self,
+        code: &[u8],
+        replaces: bool,
+        loader: Loader<'_>,
+    ) -> Result<Arc<LibraryFacts>, CommandError> {
         let header = LibraryHeader::parse(code).map_err(|error| CommandError::quoting(error.0))?;
-        let replaced = self.find(&header.name).ok().map(|place| Arc::clone(&self.libraries[place]));
+        let replaced = self.libraries.get(&header.name).cloned();
         if replaced.is_some() && !replaces {
             return Err(CommandError::quoting(
                 [b"ERR Library '", &header.name[..], b"' already exists"].concat(),
@@ -156,22 +173,27 @@ impl LibrarySet {
             LibraryFacts { name: header.name.clone(), code: code.to_vec(), functions: Vec::new() };
         let header_size = code.iter().position(|byte| *byte == b'\n').map_or(code.len(), |end| end + 1);
         let analysis = analyse_library(&code[header_size..]);
-        let mut entries = HashMap::new();
-        for function in loaded.functions {
-            let keeps_to_keys = analysis.keeps_to_keys(&function.name);
-            let entry = FunctionEntry { name: function.name.clone(), flags: function.flags, keeps_to_keys };
-            entries.insert(function.name.to_ascii_lowercase(), entry);
-            let flags = function.flags.names().collect();
+        for function in &loaded.functions {
+            let (name, description) = (function.name.clone(), function.description.clone());
             facts.functions.push(FunctionFacts {
-                name: function.name,
-                description: function.description,
-                flags,
+                name,
+                description,
+                flags: function.flags.names().collect(),
             });
         }
         self.check_names(&facts, &former)?;
+        let library = Arc::new(facts);
+        let entry = |LoadedFunction { name, flags, .. }| {
+            let keeps_to_keys = analysis.keeps_to_keys(&name);
+            (
+                name.to_ascii_lowercase(),
+                FunctionEntry { library: Arc::clone(&library), name, flags, keeps_to_keys },
+            )
+        };
+        let mut entries = loaded.functions.into_iter().map(entry).collect();
         self.remove(&header.name);
-        self.insert(Arc::new(facts), &mut entries);
-        Ok(header.name)
+        self.insert(Arc::clone(&library), &mut entries);
+        Ok(library)
     }
 
     /// Checks that no other library has a function with the name of one of this library.
@@ -190,8 +212,7 @@ impl LibrarySet {
     fn insert(&mut self, library: Arc<LibraryFacts>, entries: &mut HashMap<Vec<u8>, FunctionEntry>) {
         let own = keys_of(&library).filter_map(|key| entries.remove_entry(&key));
         self.functions.extend(own);
-        let place = self.find(&library.name).unwrap_or_else(|place| place);
-        self.libraries.insert(place, library);
+        self.libraries.insert(library.name.clone(), library);
     }
 }
 

@@ -54,7 +54,11 @@ impl Scripting for WorkerHost {
 
     fn load_library(&self, code: &[u8], replaces: bool) -> Result<Vec<u8>, CommandError> {
         let scripts = self.worker_scripts()?;
-        self.shared.scripts.libraries.load(code, replaces, &mut |code| scripts.load_library(code))
+        let mut loader = |code: &[u8]| scripts.check_library(code);
+        let library = self.shared.scripts.libraries.load(code, replaces, &mut loader)?;
+        // If this fails, so does a call of one of its functions.
+        let _ = scripts.load_library(&library);
+        Ok(library.name.clone())
     }
 
     fn delete_library(&self, name: &[u8]) -> Result<(), CommandError> {
@@ -66,7 +70,7 @@ impl Scripting for WorkerHost {
     }
 
     fn libraries(&self) -> Vec<Arc<LibraryFacts>> {
-        self.shared.scripts.libraries.all().libraries.clone()
+        self.shared.scripts.libraries.all().libraries.values().cloned().collect()
     }
 
     fn library_counts(&self) -> (usize, usize) {
@@ -80,7 +84,7 @@ impl Scripting for WorkerHost {
 
     fn restore_libraries(&self, codes: &[&[u8]], policy: RestorePolicy) -> Result<(), CommandError> {
         let scripts = self.worker_scripts()?;
-        self.shared.scripts.libraries.restore(codes, policy, &mut |code| scripts.load_library(code))
+        self.shared.scripts.libraries.restore(codes, policy, &mut |code| scripts.check_library(code))
     }
 
     fn running_function(&self) -> Option<RunningFunction> {
