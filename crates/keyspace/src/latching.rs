@@ -211,8 +211,8 @@ impl<'k> Latching<'k> {
 
     /// Takes a latch back that was handed over to a session and that it has not claimed for a while since an earlier call for
     /// the slot.
-    pub fn take_back(&self, slot: Slot, now_ms: i64) {
-        self.data.keyspace.slots().take_back(slot.index(), now_ms);
+    pub fn take_back(&self, slot: Slot, now_us: i64) -> bool {
+        self.data.keyspace.slots().take_back(slot.index(), now_us)
     }
 
     /// Takes the latches out of the data, to be kept while their command waits.

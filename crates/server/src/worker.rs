@@ -183,7 +183,7 @@ impl Worker {
             self.cron.reclaimed_at = self.clock.uptime;
             self.shared.keyspace.reclaim(&mut self.cron.retired);
         }
-        if self.waits.parked.is_due(self.clock.uptime) {
+        if self.waits.parked.is_due(started) {
             self.look_after_parked();
         }
         if self.cron.next_look.is_some_and(|at| self.clock.uptime >= at) {
@@ -239,10 +239,11 @@ impl Worker {
             && self.own_handle().mailbox().prepare_sleep();
         if sleeps {
             let deadline = self.waits.deadlines.first().map(|(at, _)| at.plus_ms(1));
-            let timers = [deadline, self.cron.next_look, self.waits.parked.next_look].into_iter().flatten();
-            let next = timers.fold(self.clock.next_tick, Ord::min);
-            let left_us = next.us_since(Ticks::now());
-            timeout = Some(Duration::from_micros(left_us.min(WAIT_US_MAX)));
+            let timers = [deadline, self.cron.next_look].into_iter().flatten();
+            let (next, now) = (timers.fold(self.clock.next_tick, Ord::min), Ticks::now());
+            let look_us =
+                self.waits.parked.next_look.map_or(WAIT_US_MAX, |at| at.ns_since(now).div_ceil(1_000));
+            timeout = Some(Duration::from_micros(next.us_since(now).min(look_us).min(WAIT_US_MAX)));
             self.executor.latching.offline();
         }
         let waited = self.events.reactor.wait(timeout);

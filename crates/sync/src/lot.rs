@@ -19,9 +19,10 @@
 //! Waking before granting keeps a hot slot fast when threads outnumber cores: the latch is never reserved for a
 //! thread that may not be running. Granting after the first failed claim ensures that every waiter acquires the
 //! latch eventually, in queue order. A grant to a session whose thread is busy for long is taken back, so that the others
-//! don't wait for that thread; the waiter keeps its place. Any thread may look; a grant is taken back [`OVERDUE_MS`] after
-//! the first look that has found it, however many threads look meanwhile. Between a `serve` that wakes a waiter and its `claim`, the waiter is not
-//! woken again.
+//! don't wait for that thread; the waiter keeps its place. Any thread may look; a grant is taken back [`OVERDUE_US`] after
+//! the first look that has found it, however many threads look meanwhile. Each time that a waiter loses its grant, it has
+//! four times as long to claim the next one, so that a session of a busy thread acquires the latch eventually. Between a
+//! `serve` that wakes a waiter and its `claim`, the waiter is not woken again.
 //!
 //! Invariants, whenever the shard is not locked: (1) `waiting_count` and `handoff_pending_count` are the
 //! numbers of waiters in these states; (2) `WAITERS` is set if and only if one of them is not 0, `FAIR` if and
@@ -39,9 +40,10 @@ const SHARD_COUNT: usize = 64;
 #[cfg(loom)]
 const SHARD_COUNT: usize = 2;
 
-/// How long a waiter has from the first look that finds its grant unclaimed, in milliseconds. Two, as clocks are cut to
-/// milliseconds.
-const OVERDUE_MS: i64 = 2;
+/// How long a waiter has from the first look that finds its first grant unclaimed, in microseconds.
+const OVERDUE_US: i64 = 100;
+/// From this number of lost grants on, the time to claim does not grow: it is 25 milliseconds then.
+const LOST_COUNT_MAX: u8 = 4;
 
 /// Wakes the session of a token, so that it claims.
 pub(crate) type Wake = Box<dyn Fn(u64) + Send + Sync>;
@@ -77,7 +79,7 @@ impl Lot {
         if announced == Announced::Waiting {
             let queue = shard[slot / SHARD_COUNT].get_or_insert_default();
             debug_assert!(queue.position(token).is_none(), "token {token} waits for slot {slot} already");
-            queue.waiters.push_back(Waiter { token, mode, state: WaiterState::Waiting });
+            queue.waiters.push_back(Waiter { token, mode, state: WaiterState::Waiting, lost_count: 0 });
             queue.waiting_count += 1;
             queue.update_latch(latch);
         }
@@ -95,9 +97,12 @@ impl Lot {
         self.with_queue(latch, slot, |queue, wake_list| queue.cancel(latch, token, wake_list));
     }
 
-    /// Takes the latch back from waiters that have not claimed for a while since an earlier call.
-    pub(crate) fn take_back(&self, latch: &Latch, slot: usize, now_ms: i64) {
-        self.with_queue(latch, slot, |queue, wake_list| queue.take_back(latch, now_ms, wake_list));
+    /// Takes the latch back from waiters that have not claimed for a while since an earlier call. Returns whether there are
+    /// grants that are not claimed, so that another call is due.
+    pub(crate) fn take_back(&self, latch: &Latch, slot: usize, now_us: i64) -> bool {
+        let outcome =
+            self.with_queue(latch, slot, |queue, wake_list| queue.take_back(latch, now_us, wake_list));
+        outcome.unwrap_or(false)
     }
 
     /// Serves the queue after a release.
@@ -142,6 +147,15 @@ struct Waiter {
     token: u64,
     mode: Mode,
     state: WaiterState,
+    /// How many grants were taken back from it.
+    lost_count: u8,
+}
+
+impl Waiter {
+    /// How long it has from the first look that finds its grant unclaimed, in microseconds.
+    fn claim_us(&self) -> i64 {
+        OVERDUE_US << (2 * self.lost_count.min(LOST_COUNT_MAX))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -152,7 +166,7 @@ enum WaiterState {
     Granted,
     /// Granted, and found so by a look at this time.
     Overdue {
-        since_ms: i64,
+        since_us: i64,
     },
 }
 
@@ -198,18 +212,19 @@ impl Queue {
         self.serve(latch, wake_list);
     }
 
-    fn take_back(&mut self, latch: &Latch, now_ms: i64, wake_list: &mut WakeList) {
+    fn take_back(&mut self, latch: &Latch, now_us: i64, wake_list: &mut WakeList) -> bool {
         let mut has_released = false;
         for position in 0..self.waiters.len() {
-            let Waiter { mode, state, .. } = self.waiters[position];
-            match state {
+            let waiter = self.waiters[position];
+            match waiter.state {
                 WaiterState::Granted => {
-                    self.set_state(position, WaiterState::Overdue { since_ms: now_ms });
+                    self.set_state(position, WaiterState::Overdue { since_us: now_us });
                 }
-                WaiterState::Overdue { since_ms } if now_ms - since_ms < OVERDUE_MS => {}
+                WaiterState::Overdue { since_us } if now_us - since_us < waiter.claim_us() => {}
                 WaiterState::Overdue { .. } => {
                     // The result is ignored: the other waiters are served below.
-                    let (Released::Done | Released::WakeWaiters) = latch.release(mode);
+                    let (Released::Done | Released::WakeWaiters) = latch.release(waiter.mode);
+                    self.waiters[position].lost_count = waiter.lost_count.saturating_add(1);
                     self.set_state(position, WaiterState::Woken);
                     has_released = true;
                 }
@@ -219,6 +234,8 @@ impl Queue {
         if has_released {
             self.serve(latch, wake_list);
         }
+        let is_unclaimed = |state| matches!(state, WaiterState::Granted | WaiterState::Overdue { .. });
+        self.waiters.iter().any(|waiter| is_unclaimed(waiter.state))
     }
 
     /// Grants the latch to as many pending waiters as possible; if none is left, wakes the next waiters in
@@ -234,7 +251,7 @@ impl Queue {
 
     fn grant_due(&mut self, latch: &Latch, wake_list: &mut WakeList) {
         for position in 0..self.waiters.len() {
-            let Waiter { token, mode, state } = self.waiters[position];
+            let Waiter { token, mode, state, .. } = self.waiters[position];
             if state == WaiterState::HandoffPending {
                 if !latch.try_grant(mode) {
                     break;
@@ -252,7 +269,7 @@ impl Queue {
     fn wake_next(&mut self, latch: &Latch, wake_list: &mut WakeList) {
         let mut is_first = true;
         for position in 0..self.waiters.len() {
-            let Waiter { token, mode, state } = self.waiters[position];
+            let Waiter { token, mode, state, .. } = self.waiters[position];
             if state != WaiterState::Waiting {
                 continue;
             }

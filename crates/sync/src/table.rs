@@ -159,14 +159,14 @@ impl<H, T> LatchTable<H, T> {
         }
     }
 
-    /// Takes the slot back from waiters that hold it and have not claimed for two milliseconds since an earlier call for this
-    /// slot has found that, and serves the other waiters. They keep their places, and claim as waiters that are woken.
-    /// O(waiters of the slot).
+    /// Takes the slot back from waiters that hold it and have not claimed for 100 microseconds (later up to 25 milliseconds)
+    /// since an earlier call for this slot has found that, and serves the other waiters. They keep their places, and claim as
+    /// waiters that are woken. O(waiters of the slot). Returns whether waiters hold it and have not claimed.
     ///
-    /// To be called from time to time by threads whose sessions wait: a waiter's thread may be busy for long. `now_ms` is of
+    /// To be called from time to time by threads whose sessions wait: a waiter's thread may be busy for long. `now_us` is of
     /// one clock for all threads.
-    pub fn take_back(&self, slot: usize, now_ms: i64) {
-        self.lot.take_back(&self.cells[slot].latch, slot, now_ms);
+    pub fn take_back(&self, slot: usize, now_us: i64) -> bool {
+        self.lot.take_back(&self.cells[slot].latch, slot, now_us)
     }
 
     /// Removes a waiter from the queue, woken or not, and serves the other waiters. O(waiters of the slot).
@@ -392,13 +392,13 @@ mod tests {
             park(&table, Mode::Write, 2);
             drop(first);
             assert_eq!(woken(&calls), [1]);
-            table.take_back(1, 10);
+            assert!(table.take_back(1, 1_000));
             // A look of another thread comes soon after.
-            for now_ms in [10, 11, 9] {
-                table.take_back(1, now_ms);
+            for now_us in [1_000, 1_099, 900] {
+                assert!(table.take_back(1, now_us));
                 assert!(table.try_write(1).is_none() && woken(&calls).is_empty(), "it may claim soon");
             }
-            table.take_back(1, 12);
+            assert!(!table.take_back(1, 1_100));
             assert_eq!(woken(&calls), [2]);
             let second = claim(&table, 2);
             // It keeps its place, and the next release hands the latch over again.
@@ -406,12 +406,13 @@ mod tests {
             park(&table, Mode::Write, 3);
             drop(second);
             assert_eq!(woken(&calls), [1]);
-            table.take_back(1, 20);
+            table.take_back(1, 2_000);
+            assert!(table.take_back(1, 2_399), "it has more time after it lost a grant");
             drop(claim(&table, 1));
             assert_eq!(woken(&calls), [3]);
-            table.take_back(1, 20);
+            table.take_back(1, 2_400);
             drop(claim(&table, 3));
-            table.take_back(1, 30);
+            assert!(!table.take_back(1, 3_000));
             assert!(table.try_write(1).is_some() && woken(&calls).is_empty());
         }
     }
@@ -424,7 +425,7 @@ mod tests {
         assert!(matches!(table.claim(1, 1), Claim::Pending));
         drop(first);
         table.take_back(1, 0);
-        table.take_back(1, 2);
+        table.take_back(1, 100);
         drop(table.try_write(1).unwrap());
         drop(claim(&table, 1));
         assert!(!table.try_read(1).unwrap().is_wanted());

@@ -281,7 +281,7 @@ fn a_grant_is_claimed_or_taken_back() {
             let model = model.clone();
             thread::spawn(move || *model.wait(0, token).as_mut().unwrap() += 1)
         });
-        model.table.take_back(0, 2);
+        model.table.take_back(0, 100);
         join(threads);
         assert_eq!(*model.table.try_write_now(0).expect("all guards have been dropped"), 2);
         model.check_idle(0);

@@ -167,7 +167,7 @@ fn begin_with_snapshot(
             })
         }
         former => {
-            former.map(|former| former.join(append_only));
+            former.map(|former| former.join(append_only, shared.keyspace.log.end()));
             append_only.clear_orders();
             let mut files = open(config)?;
             purpose.start(&mut files)?;
@@ -188,7 +188,7 @@ fn open_after(
     control: &WriterControl,
 ) -> Option<AppendOnlyFiles<ServerDisk>> {
     let append_only = &shared.persistence.append_only;
-    former.join(append_only);
+    former.join(append_only, shared.keyspace.log.end());
     append_only.clear_orders();
     if !control.is_stopping() {
         // The former thread may have shown its end when its successor had not taken its place yet.
@@ -287,7 +287,7 @@ fn write_once(shared: &'static Shared) -> Result<(), AppendOnlyError> {
 /// Switches the append-only file off. The log up to now is written and synchronised soon.
 pub fn switch_off(shared: &Shared) {
     shared.persistence.append_only.figures.is_ending.store(true, Ordering::Release);
-    shared.persistence.append_only.stop_thread();
+    shared.persistence.append_only.stop_thread(shared.keyspace.log.end());
 }
 
 /// Waits until the log up to now is in the file, unless writing fails.
@@ -306,7 +306,8 @@ pub fn await_written(shared: &Shared) {
 /// all changes.
 pub fn end(shared: &Shared) -> bool {
     let append_only = &shared.persistence.append_only;
-    append_only.take_thread().is_none_or(|thread| thread.join(append_only))
+    let end = shared.keyspace.log.end();
+    append_only.take_thread().is_none_or(|thread| thread.join(append_only, end))
 }
 
 /// A snapshot without data.

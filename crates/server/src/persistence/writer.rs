@@ -340,7 +340,7 @@ where
         }
         let Some(reader) = &mut self.reader else { return Ok(0) };
         // The cut is loaded afterwards, so a cut within the readable bytes is seen.
-        let end = reader.complete_end();
+        let end = reader.complete_end().min(self.control.end());
         let limit = self.shared.persistence.append_only.cut().unwrap_or(end).min(end);
         let chunk = reader.bytes(limit);
         if chunk.is_empty() {

@@ -60,10 +60,18 @@ pub struct WriterThread {
 }
 
 /// What other threads order of a thread that writes the append-only file, and read of its end.
-#[derive(Default)]
 pub struct WriterControl {
-    is_stopping: AtomicBool,
+    /// The LSN up to which it writes; [`NO_END`]: it goes on.
+    end: AtomicU64,
     lacks_changes: AtomicBool,
+}
+
+const NO_END: u64 = u64::MAX;
+
+impl Default for WriterControl {
+    fn default() -> Self {
+        Self { end: AtomicU64::new(NO_END), lacks_changes: AtomicBool::new(false) }
+    }
 }
 
 /// A message for the thread that writes the append-only file.
@@ -232,9 +240,10 @@ impl WriterThread {
         self.handle.is_finished()
     }
 
-    /// Orders the thread to end, and waits for that. Returns whether the file has all changes.
-    pub fn join(self, append_only: &AppendOnly) -> bool {
-        self.control.is_stopping.store(true, Ordering::Release);
+    /// Orders the thread to end when it has written the log up to `end`, unless it is ending, and waits for that. Returns whether
+    /// the file has all changes.
+    pub fn join(self, append_only: &AppendOnly, end: Lsn) -> bool {
+        self.control.order_end(end);
         append_only.wake();
         if self.handle.join().is_err() {
             log::error!("The append-only thread has panicked");
@@ -248,7 +257,18 @@ impl WriterControl {
     /// Whether the thread must end.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.is_stopping.load(Ordering::Acquire)
+        self.end() != Lsn(NO_END)
+    }
+
+    /// The LSN up to which it writes.
+    #[must_use]
+    pub fn end(&self) -> Lsn {
+        Lsn(self.end.load(Ordering::Acquire))
+    }
+
+    /// Orders the end of the thread. Of several orders the first one holds.
+    fn order_end(&self, end: Lsn) {
+        self.end.fetch_min(end.0, Ordering::AcqRel);
     }
 
     /// Notes that the file ends without some changes.
@@ -360,10 +380,10 @@ impl AppendOnly {
         self.thread().take()
     }
 
-    /// Orders the thread to write and synchronise everything, and to end.
-    pub fn stop_thread(&self) {
+    /// Orders the thread to write and synchronise the log up to `end`, and to end.
+    pub fn stop_thread(&self, end: Lsn) {
         if let Some(thread) = &*self.thread() {
-            thread.control.is_stopping.store(true, Ordering::Release);
+            thread.control.order_end(end);
         }
         self.signal.set();
     }

@@ -2,34 +2,34 @@
 //!
 //! A latch is handed over to a session that failed to claim it. The worker of that session may have begun a long command
 //! meanwhile. So a worker looks again and again, at growing intervals, whether a latch that its connections wait for is
-//! handed over and not claimed. If it still is at a look two milliseconds later, of this worker or of another one, it is
+//! handed over and not claimed. If it still is at a look 100 microseconds later, of this worker or of another one, it is
 //! taken back and goes to the next waiter.
 
 use base::Slot;
-use os::clock::Uptime;
+use os::clock::Ticks;
 
 use super::Worker;
 use crate::connection::Token;
 
-/// The first interval between two looks, in milliseconds: the resolution of the clock. A running session claims within
-/// microseconds.
-const LOOK_MS_MIN: i64 = 1;
-/// The longest interval.
-const LOOK_MS_MAX: i64 = 16;
+/// The first interval between two looks, in nanoseconds, and the one while a latch is handed over and not claimed. A session
+/// whose worker is at the end of a turn claims within microseconds.
+const LOOK_NS_MIN: u64 = 100_000;
+/// The longest interval: the wake-ups take a percent of a CPU.
+const LOOK_NS_MAX: u64 = 800_000;
 
 /// The connections of a worker that wait for latches.
 #[derive(Default)]
 pub(super) struct ParkedConnections {
     /// May be stale: a connection may have continued.
     waiting: Vec<(Token, Slot)>,
-    interval_ms: i64,
-    pub(super) next_look: Option<Uptime>,
+    interval_ns: u64,
+    pub(super) next_look: Option<Ticks>,
 }
 
 impl ParkedConnections {
     /// Whether it is time for a look.
     #[inline]
-    pub(super) fn is_due(&self, now: Uptime) -> bool {
+    pub(super) fn is_due(&self, now: Ticks) -> bool {
         self.next_look.is_some_and(|at| now >= at)
     }
 }
@@ -42,9 +42,8 @@ impl Worker {
         let all = &mut self.waits.parked;
         all.waiting.push((token, slot));
         if all.next_look.is_none() {
-            all.interval_ms = LOOK_MS_MIN;
-            // Times of the clock are cut to milliseconds, so the next one may begin at once.
-            all.next_look = Some(self.clock.uptime.plus_ms(2 * LOOK_MS_MIN));
+            all.interval_ns = LOOK_NS_MIN;
+            all.next_look = Some(Ticks::now().plus_ns(LOOK_NS_MIN));
         }
     }
 
@@ -64,14 +63,14 @@ impl Worker {
             return;
         }
         // Not the time at which the turn began: other workers compare it with theirs.
-        let now = Uptime::now();
-        all.interval_ms = (2 * all.interval_ms).min(LOOK_MS_MAX);
-        all.next_look = Some(now.plus_ms(all.interval_ms));
-        let mut last = None;
+        let now = Ticks::now();
+        let (mut last, mut finds_unclaimed) = (None, false);
         for (_, slot) in &all.waiting {
             if last.replace(*slot) != Some(*slot) {
-                self.executor.latching.take_back(*slot, now.to_raw());
+                finds_unclaimed |= self.executor.latching.take_back(*slot, now.uptime_us());
             }
         }
+        all.interval_ns = if finds_unclaimed { LOOK_NS_MIN } else { (2 * all.interval_ns).min(LOOK_NS_MAX) };
+        all.next_look = Some(now.plus_ns(all.interval_ns));
     }
 }

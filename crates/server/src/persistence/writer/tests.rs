@@ -328,6 +328,24 @@ fn a_slow_disk_holds_writers_back_only_when_the_buffer_is_full() {
 }
 
 #[test]
+fn a_file_that_is_switched_off_has_no_later_changes() {
+    let disk = SlowDisk { disk: CrashingDisk::new(5, Failing::Nothing), gate: Arc::default() };
+    let shared = shared_with(Appendfsync::Always);
+    let files = new_files(&disk);
+    disk.gate.set_closed(true);
+    let mut rig = Rig::start(shared, files);
+    rig.append(0);
+    await_that(|| disk.gate.waiting.load(Ordering::Relaxed) == 1);
+    // The thread is in a sync, and takes no order meanwhile.
+    rig.append(1);
+    crate::persistence::append_only::switch_off(shared);
+    rig.append(2);
+    disk.gate.set_closed(false);
+    assert!(rig.stop());
+    assert_eq!(recovered(&disk.disk), [record(0), record(1)].concat());
+}
+
+#[test]
 fn the_cut_of_a_rewrite_that_has_ended_is_ignored() {
     let append_only = &shared_with(Appendfsync::Everysec).persistence.append_only;
     let reach_cut_of = |number| append_only.at_cut(number, || append_only.set_cut(Lsn(number)));
