@@ -13,6 +13,9 @@ const END: u8 = 0xff;
 /// The number in the head of a listpack with this many elements or more.
 const COUNT_MAX: usize = u16::MAX as usize;
 
+/// Elements up to this size end with it in one byte.
+const TAIL_BYTE_MAX: usize = 127;
+
 /// The elements of a listpack that was validated as a whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Listpack<'a> {
@@ -81,7 +84,8 @@ fn open(bytes: &[u8]) -> Option<Listpack<'_>> {
 }
 
 /// The first element, and the bytes after it.
-#[inline]
+// Passing the result through memory takes as long as the rest.
+#[inline(always)]
 fn read(bytes: &[u8]) -> Option<(Item<'_>, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     let (item, rest) = match first {
@@ -120,6 +124,11 @@ fn read(bytes: &[u8]) -> Option<(Item<'_>, &[u8])> {
         _ => return None,
     };
     let size = bytes.len() - rest.len();
+    // Nearly always one byte, for which a call to compare is too slow.
+    if size <= TAIL_BYTE_MAX {
+        let (&found, rest) = rest.split_first()?;
+        return (usize::from(found) == size).then_some((item, rest));
+    }
     let (tail, tail_size) = tail_of(size);
     let (found, rest) = rest.split_at_checked(tail_size)?;
     (found == &tail[..tail_size]).then_some((item, rest))
@@ -135,7 +144,7 @@ fn string(rest: &[u8], len: usize) -> Option<(Item<'_>, &[u8])> {
 #[inline]
 fn tail_of(size: usize) -> ([u8; 5], usize) {
     let tail_size = match size {
-        0..=127 => 1,
+        0..=TAIL_BYTE_MAX => 1,
         128..=16_382 => 2,
         16_383..=2_097_150 => 3,
         2_097_151..=268_435_454 => 4,

@@ -29,8 +29,7 @@ impl Builder {
         let encoded = Encoded::new(item);
         assert!(at + encoded.size() <= USED_MAX, "callers check first whether it fits");
         self.offsets.push(at as u16);
-        self.bytes.resize(at + encoded.size(), 0);
-        encoded.write(&mut self.bytes[at..]);
+        encoded.append_to(&mut self.bytes);
     }
 
     /// The sequence, in a block of its size. The builder is empty afterwards.

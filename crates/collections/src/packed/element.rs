@@ -153,6 +153,16 @@ impl<'a> Encoded<'a> {
         rest
     }
 
+    /// Appends it to `target`.
+    #[inline]
+    pub(super) fn append_to(&self, target: &mut Vec<u8>) {
+        match &self.head[..self.head_size] {
+            [only] => target.push(*only),
+            several => target.extend_from_slice(several),
+        }
+        target.extend_from_slice(self.bytes);
+    }
+
     /// Whether `source` starts with it.
     #[inline]
     pub(super) fn is_at(&self, source: &[u8]) -> bool {

@@ -24,16 +24,15 @@ pub(super) fn list(
     let mut list = ListBuilder::new();
     // As in Redis: a list of several nodes, or one in a ziplist, is not reported as a listpack.
     let mut is_quicklist = value_type == ValueType::ListZiplist;
-    let mut push = |item: Item<'_>| list.push(item);
     match value_type {
         ValueType::List => {
             for _ in 0..input.len()? {
-                push(input.text()?.item());
+                list.push(input.text()?.item());
             }
         }
         ValueType::ListZiplist => read_blob(input, |blob| {
             let items = ziplist::read(blob)?;
-            items.into_iter().for_each(&mut push);
+            items.into_iter().for_each(|item| list.push(item));
             Ok(())
         })?,
         ValueType::ListOfZiplists => {
@@ -42,7 +41,7 @@ pub(super) fn list(
             for _ in 0..node_count {
                 read_blob(input, |blob| {
                     let items = ziplist::read(blob)?;
-                    items.into_iter().for_each(&mut push);
+                    items.into_iter().for_each(|item| list.push(item));
                     Ok(())
                 })?;
             }
@@ -60,9 +59,9 @@ pub(super) fn list(
                         if text.item().len() == 0 {
                             return Err(before.error(Fault::ListNode));
                         }
-                        push(text.item());
+                        list.push(text.item());
                     }
-                    NODE_PACKED => read_blob(input, |blob| listpack::visit(blob, &mut push))?,
+                    NODE_PACKED => read_blob(input, |blob| listpack::visit(blob, |item| list.push(item)))?,
                     _ => return Err(before.error(Fault::ListNode)),
                 }
             }
