@@ -87,8 +87,8 @@ pub struct Effects {
     /// Whether an edit emptied a collection and so removed its key. May be stale from an earlier command; a
     /// stale value costs one extra lookup.
     pub has_emptied: bool,
-    /// Whether the command must apply to all workers before its reply is sent: a pause, a change of permissions, or broadcasts
-    /// of changes.
+    /// Whether the command must apply to all workers before its reply is sent: a pause, a change of permissions, broadcasts of
+    /// changes, or the end of another client's wait.
     pub needs_barrier: bool,
     /// Long strings of the reply, shared instead of copied.
     pub shared_replies: SharedReplyBuffers,

@@ -191,5 +191,7 @@ fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     };
     let id = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
     let was_blocked = u64::try_from(id).is_ok_and(|id| ctx.host.client_unblock(id, with_error));
+    // Its worker has sent its reply and counted its request by then.
+    ctx.effects.needs_barrier |= was_blocked;
     Ok(reply.flag(was_blocked))
 }
