@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::panic::resume_unwind;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use commands::error::up_to_nul;
 use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
@@ -330,6 +331,19 @@ impl<S: Server> Interpreter<S> {
         self.scripts.clear();
         // Garbage that is not collected now is collected later.
         let _ = self.lua.gc_collect();
+    }
+
+    /// Collects garbage for about this time. Returns whether a whole cycle is complete.
+    pub fn collect_for(&mut self, time: Duration) -> bool {
+        let began = Instant::now();
+        while began.elapsed() < time {
+            // Errors of finalizers are of no interest.
+            if self.lua.gc_step().unwrap_or(true) {
+                self.settled_size = self.lua.used_memory();
+                return true;
+            }
+        }
+        false
     }
 
     /// Runs a script or function with its server, and writes its reply. Returns the server.

@@ -150,10 +150,16 @@ impl<S: Server> Interpreter<S> {
     /// # Errors
     /// If the code fails.
     pub fn check_library(&mut self, code: &[u8]) -> Result<LoadedLibrary, LibraryError> {
+        self.checked = None;
         let checked = self.registered(code)?;
         let functions = checked.functions.clone();
         self.checked = Some(checked);
         Ok(LoadedLibrary { functions })
+    }
+
+    /// Forgets the library that was checked last, unless it was loaded.
+    pub fn forget_checked(&mut self) {
+        self.checked = None;
     }
 
     /// Runs the code of a library.

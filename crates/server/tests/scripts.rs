@@ -437,14 +437,16 @@ fn changes_of_libraries_wait_for_no_command_on_keys() {
         wait_until_busy(&mut second, "a");
         assert_eq!(second.text(&["FUNCTION", "LOAD", &code("one", "return 1")]), "one");
         assert_eq!(second.text(&["FCALL", "one", "0"]), "1");
-        assert_eq!(second.text(&["FUNCTION", "LOAD", "REPLACE", &code("one", "return 2")]), "one");
-        assert_eq!(second.text(&["FCALL", "one", "0"]), "2");
-        // A transaction with a function holds the script token, and its keys.
         second.text(&["SET", "b", "3"]);
+        // The plan of a request that is refused is not that of the transaction after it.
+        assert!(second.text(&["FCALL", "one", "1", "a"]).starts_with("BUSY"));
+        assert_eq!(second.text(&["FUNCTION", "LOAD", "REPLACE", &code("one", "return 2")]), "one");
+        // A transaction with a function holds the script token, and its keys.
         for request in [&["MULTI"][..], &["FCALL", "one", "1", "b"], &["GET", "b"]] {
             second.text(request);
         }
         assert_eq!(second.text(&["EXEC"]), "2\n3");
+        assert_eq!(second.text(&["FCALL", "one", "0"]), "2");
         assert_eq!(second.text(&["FUNCTION", "DELETE", "one"]), "OK");
         assert_eq!(second.text(&["FUNCTION", "KILL"]), "OK");
         assert!(receive(&mut first).contains("Script killed by user"));
@@ -455,5 +457,9 @@ fn changes_of_libraries_wait_for_no_command_on_keys() {
         second.text(&["FCALL", "other", "0"]);
         assert_eq!(second.text(&["EXEC"]), "other\n3");
         assert_eq!(server.info(&mut second, "scripts_with_all_latches"), "1");
+        // What is forgotten frees its memory, although no function runs any more.
+        assert_ne!(server.info(&mut second, "used_memory_vm_functions"), "0");
+        assert_eq!(second.text(&["FUNCTION", "FLUSH"]), "OK");
+        wait_for(|| (server.info(&mut second, "used_memory_vm_functions") == "0").then_some(()));
     });
 }

@@ -35,6 +35,7 @@ impl Executor {
         let keys = current.keys;
         let (access, is_extended) = match access {
             Access::Script { .. } => self.access_of_script(current, connection),
+            Access::Libraries => (Access::Write, true),
             access => (access, false),
         };
         let mode = match access {
@@ -45,15 +46,8 @@ impl Executor {
             Access::ReadAll if connection.session.tracks_reads() && !keys.is_empty() => Mode::Write,
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
-            Access::Libraries => {
-                self.slots.clear();
-                self.slots.push(SCRIPT_TOKEN);
-                let (latches, data) = self.latching.split();
-                return latch_in_order(latches, data, &mut self.slots, Mode::Write)
-                    .map_err(|busy| (busy, Mode::Write));
-            }
             Access::Queued => return self.latch_queued(connection),
-            Access::ReadAllIf(_) | Access::WriteAllIf(_) | Access::Script { .. } => {
+            Access::ReadAllIf(_) | Access::WriteAllIf(_) | Access::Script { .. } | Access::Libraries => {
                 unreachable!("settled for the request")
             }
         };
@@ -112,14 +106,15 @@ impl Executor {
         let mut mode = Mode::Read;
         let mut everything = false;
         self.slots.clear();
+        let mut changes_libraries = false;
         if queue.iter().any(|queued| WorkerScripts::is_function(queued.found)) {
+            changes_libraries = queue.iter().any(|queued| queued.found.command.access == Access::Libraries);
             // First, as what is known of functions stays true as long as it is held.
             self.slots.push(SCRIPT_TOKEN);
             let (latches, data) = self.latching.split();
             latch_in_order(latches, data, &mut self.slots, Mode::Write)
                 .map_err(|busy| (busy, Mode::Write))?;
         }
-        let changes_libraries = queue.iter().any(|queued| queued.found.command.access == Access::Libraries);
         for queued in queue.iter() {
             let command = queued.found.command;
             match command.access.of_request(queued.args) {
@@ -137,7 +132,8 @@ impl Executor {
                 Access::Script { .. } => {
                     mode = Mode::Write;
                     // It can't be run again with other latches there. What the transaction loads is not known yet.
-                    everything |= changes_libraries || !self.scripts.keeps_to_keys(queued.found, queued.args);
+                    let is_loaded_here = changes_libraries && WorkerScripts::is_function(queued.found);
+                    everything |= is_loaded_here || !self.scripts.keeps_to_keys(queued.found, queued.args);
                 }
             }
             self.slots.extend(queued.keys.iter().map(|key| slot_of_hash(key.hash)));

@@ -140,6 +140,11 @@ impl Executor {
         self.orphans.push(orphan);
     }
 
+    /// Frees what scripts no longer need.
+    pub fn tick_scripts(&self) {
+        self.scripts.tick();
+    }
+
     /// Whether there are scripts whose connections are closed.
     #[must_use]
     pub fn has_orphans(&self) -> bool {

@@ -190,6 +190,10 @@ fn open_after(
     let append_only = &shared.persistence.append_only;
     former.join(append_only, shared.keyspace.log.end());
     append_only.clear_orders();
+    if purpose != Purpose::AfterFailure {
+        // Replies to what came after its end wait for no file.
+        shared.release_replies(shared.keyspace.log.end());
+    }
     if !control.is_stopping() {
         // The former thread may have shown its end when its successor had not taken its place yet.
         show_beginning(shared, 0, true);

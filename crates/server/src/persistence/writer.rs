@@ -256,7 +256,7 @@ where
             Ok(size) => {
                 self.end_failure();
                 self.rewrite();
-                size == 0 && self.failure.is_none()
+                size == 0 && self.failure.is_none() && !self.awaits_records()
             }
             Err(error) => {
                 self.fail(&error);
@@ -272,6 +272,16 @@ where
             self.shared.persistence.append_only.wait_for_message(WRITE_DELAY);
         }
         !is_idle || self.wait_for_work(self.until_sync().unwrap_or(SLEEP_MAX).min(SLEEP_MAX))
+    }
+
+    /// Whether the thread ends, and records before its end are still being appended to the log. Lets their threads run.
+    fn awaits_records(&mut self) -> bool {
+        let (is_stopping, end) = (self.control.is_stopping(), self.control.end());
+        let awaits = is_stopping && self.reader.as_mut().is_some_and(|reader| reader.complete_end() < end);
+        if awaits {
+            sync::thread::yield_now();
+        }
+        awaits
     }
 
     /// Whether the next write waits for more changes.

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use commands::error::CommandError;
 use commands::host::{LibraryFacts, ScriptKind};
 use os::clock::Ticks;
 use os::coroutine::Coroutine;
-use script::{Interpreter, LoadedLibrary, Outcome, Settings};
+use script::{Interpreter, LoadedLibrary, Outcome, Server, Settings};
 use wire::reply::ReplyBuffer;
 
 use super::job::Job;
@@ -21,6 +22,9 @@ use crate::scripts::memory::MemoryShare;
 /// The size of the stack, in bytes. Lua nests at most 200 calls in C, each with a buffer of 8 KiB; pages that are not used
 /// take no memory.
 pub(super) const STACK_SIZE: usize = 8 << 20;
+
+/// How long a worker collects the garbage of forgotten libraries in each tick.
+const COLLECT_TIME: Duration = Duration::from_millis(2);
 
 /// The input with which the coroutine continues.
 enum Input {
@@ -49,8 +53,10 @@ pub(super) struct Engine {
     interpreter: Rc<RefCell<Interpreter<Job>>>,
     /// The job for the next run.
     pub(super) job: Option<Box<Job>>,
-    /// [`LibrarySet::removal_count`] of the set that has all loaded libraries.
+    /// The count of removals of the set that has all loaded libraries.
     removal_count: u64,
+    /// The cycles of collection after which the garbage of forgotten libraries is gone: the first one may have begun before.
+    cycles_left: u8,
     /// The libraries that are loaded, by name, each with the memory that it took.
     libraries: HashMap<Vec<u8>, (Arc<LibraryFacts>, u64)>,
     /// The sum of that memory.
@@ -92,6 +98,7 @@ impl Engine {
             interpreter,
             job: None,
             removal_count: 0,
+            cycles_left: 0,
             libraries: HashMap::new(),
             libraries_size: 0,
             libraries_memory,
@@ -133,12 +140,17 @@ impl Engine {
 
     /// Forgets the loaded libraries that a set does not have.
     pub(super) fn follow_libraries(&mut self, set: &LibrarySet) {
-        if self.removal_count == set.removal_count {
+        if self.removal_count == set.removals.count {
             return;
         }
-        self.removal_count = set.removal_count;
-        let gone = self.libraries.extract_if(|_, (library, _)| !set.has(library));
-        let gone: Vec<_> = gone.map(|(_, gone)| gone).collect();
+        let gone: Vec<_> = match set.removals.since(self.removal_count) {
+            Some(names) => names.filter_map(|name| self.libraries.remove(name)).collect(),
+            None => {
+                let gone = self.libraries.extract_if(|_, (library, _)| !set.has(library));
+                gone.map(|(_, gone)| gone).collect()
+            }
+        };
+        self.removal_count = set.removals.count;
         let mut interpreter = self.interpreter.borrow_mut();
         if self.libraries.is_empty() {
             interpreter.forget_functions();
@@ -148,11 +160,15 @@ impl Engine {
         }
         self.libraries_size -= gone.iter().map(|(_, size)| size).sum::<u64>();
         self.libraries_memory.report(self.libraries_size, u64::MAX);
+        if !gone.is_empty() {
+            self.cycles_left = 2;
+        }
     }
 
-    /// Loads a library of the present set, unless it is loaded. It then keeps what is in its variables.
+    /// Loads a library of the set that it follows, unless it is loaded. It then keeps what is in its variables.
     pub(super) fn load_library(&mut self, library: &Arc<LibraryFacts>) -> Result<(), CommandError> {
-        if self.libraries.contains_key(&library.name) {
+        if let Some((loaded, _)) = self.libraries.get(&library.name) {
+            debug_assert!(Arc::ptr_eq(loaded, library), "others were forgotten");
             return Ok(());
         }
         let size = self.interpreter.borrow_mut().load_library(&library.code);
@@ -161,6 +177,23 @@ impl Engine {
         self.libraries_size += size;
         self.libraries_memory.report(self.libraries_size, u64::MAX);
         Ok(())
+    }
+
+    /// Forgets the library that was checked last, unless it was loaded.
+    pub(super) fn forget_checked(&self) {
+        self.interpreter.borrow_mut().forget_checked();
+    }
+
+    /// Collects a part of what forgotten libraries have left.
+    pub(super) fn collect_some(&mut self) {
+        if self.cycles_left == 0 {
+            return;
+        }
+        let mut interpreter = self.interpreter.borrow_mut();
+        self.cycles_left -= u8::from(interpreter.collect_for(COLLECT_TIME));
+        if let Some(job) = &mut self.job {
+            job.memory_max(interpreter.used_memory());
+        }
     }
 
     pub(super) fn forget_scripts(&self) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::DbIndex;
 use commands::context::{Ctx, Effects, PlannedKey};
-use commands::host::{Host, LibraryFacts, ScriptKind};
+use commands::host::{Host, ScriptKind};
 use commands::session::{Session, SessionFlags};
 use config::Config;
 use keyspace::{Latched, Latches};
@@ -47,8 +47,6 @@ pub enum Code {
     Script(Arc<Script>),
     /// A function of a library.
     Function {
-        /// Its library.
-        library: Arc<LibraryFacts>,
         /// Its name.
         name: Vec<u8>,
         /// The flags that it declares.

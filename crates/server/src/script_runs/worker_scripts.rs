@@ -4,7 +4,7 @@
 //! only through the context of its request.
 //! Invariant: a paused script has a connection that continues it, or is an orphan, which the worker continues.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ use wire::request::{Args, ArgsBuf};
 use super::engine::{Engine, Progress};
 use super::job::{Code, Job};
 use crate::scripts::cache::Script;
+use crate::scripts::libraries::LibrarySet;
 use crate::scripts::{ScriptLatches, Totals, errors};
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
@@ -70,6 +71,8 @@ pub struct WorkerScripts {
     idle: RefCell<Option<Engine>>,
     paused: RefCell<Vec<Engine>>,
     known: RefCell<Known>,
+    /// The libraries at the last look.
+    libraries: RefCell<Arc<LibrarySet>>,
     /// What the request that is being latched runs.
     planned: RefCell<Option<Code>>,
     /// The latches with which the script that has just run must be run again.
@@ -95,6 +98,7 @@ impl WorkerScripts {
             idle: RefCell::default(),
             paused: RefCell::default(),
             known: RefCell::default(),
+            libraries: RefCell::default(),
             planned: RefCell::default(),
             rerun_latches: Cell::new(None),
         })
@@ -137,7 +141,7 @@ impl WorkerScripts {
 
     /// Whether a request runs a function.
     pub fn is_function(found: ResolvedCommand) -> bool {
-        matches!(found.command.name, "fcall" | "fcall_ro")
+        matches!(found.command.access, Access::Script { .. }) && found.command.name.starts_with("fcall")
     }
 
     /// Whether a request that runs a script accesses its keys only, as far as is known. For a function it is true as long as
@@ -170,20 +174,35 @@ impl WorkerScripts {
         self.rerun_latches.take()
     }
 
+    /// The libraries of the server, found without a lock while they do not change.
+    fn libraries(&self) -> Ref<'_, Arc<LibrarySet>> {
+        let libraries = &self.shared.scripts.libraries;
+        if self.libraries.borrow().generation != libraries.generation() {
+            *self.libraries.borrow_mut() = libraries.all();
+        }
+        self.libraries.borrow()
+    }
+
+    /// Forgets libraries that are gone, and frees their memory in parts.
+    pub fn tick(&self) {
+        let set = self.libraries();
+        if let Some(engine) = &mut *self.idle.borrow_mut() {
+            engine.follow_libraries(&set);
+            engine.collect_some();
+        }
+    }
+
     /// Finds what a request runs.
     fn resolve(&self, name: ScriptName<'_>) -> Result<Code, CommandError> {
         match name {
             ScriptName::Function(name) => {
-                // Before the libraries, so that it is never newer than they are.
-                let generation = self.shared.scripts.libraries.generation();
-                let set = self.shared.scripts.libraries.all();
+                let set = self.libraries();
                 let function = set.function(name).ok_or(errors::FUNCTION_NOT_FOUND)?;
                 Ok(Code::Function {
-                    library: Arc::clone(&function.library),
                     name: function.name.clone(),
                     flags: function.flags,
                     keeps_to_keys: function.keeps_to_keys,
-                    generation,
+                    generation: set.generation,
                 })
             }
             ScriptName::Sha(sha) => self.script_of(sha).ok_or(errors::NO_SCRIPT).map(Code::Script),
@@ -273,9 +292,16 @@ impl WorkerScripts {
     /// Loads a library that was checked and is one of the server's now.
     pub fn load_library(&self, library: &Arc<LibraryFacts>) -> Result<(), CommandError> {
         self.with_engine(|engine| {
-            engine.follow_libraries(&self.shared.scripts.libraries.all());
+            engine.follow_libraries(&self.libraries());
             engine.load_library(library)
         })
+    }
+
+    /// Forgets the library that was checked last, unless it was loaded.
+    pub fn forget_checked(&self) {
+        if let Some(engine) = &*self.idle.borrow() {
+            engine.forget_checked();
+        }
     }
 
     /// Frees what scripts have left in the idle interpreter.
@@ -323,26 +349,26 @@ impl WorkerScripts {
         }
         // Before anything can fail, as other commands.
         self.feed_monitors(ctx);
-        let code = match self.take_planned(request.name) {
-            Some(code) => code,
-            None => self.resolve(request.name)?,
-        };
+        let in_transaction = ctx.session.flags.contains(SessionFlags::IN_EXEC);
+        // A transaction is planned as a whole: what is left there is of another request.
+        let planned = self.take_planned(request.name).filter(|_| !in_transaction);
+        let code = planned.map_or_else(|| self.resolve(request.name), Ok)?;
         let code = self.enter(code, request.name)?;
         self.check(&code, request.reads_only, ctx)?;
-        let in_transaction = ctx.session.flags.contains(SessionFlags::IN_EXEC);
         let mut engine = self.take_engine()?;
-        if let Code::Function { library, .. } = &code {
-            ctx.data.note_slot_read(SCRIPT_TOKEN);
-            let (libraries, set) = (&self.shared.scripts.libraries, self.shared.scripts.libraries.all());
-            // Read after the set, so that it is never older.
-            if !code.is_current(libraries) && !in_transaction {
-                // Its latches may not be those that the present code needs.
+        if let Code::Function { name, .. } = &code {
+            if !code.is_current(&self.shared.scripts.libraries) {
+                // Its latches may not be those that the present code needs. In a transaction the script token is held.
+                debug_assert!(!in_transaction, "libraries change under the script token");
                 self.put_back(engine);
                 self.rerun_latches.set(Some(ScriptLatches::Declared));
                 return Ok(());
             }
+            ctx.data.note_slot_read(SCRIPT_TOKEN);
+            let set = self.libraries();
             engine.follow_libraries(&set);
-            if let Err(error) = engine.load_library(library) {
+            let function = set.function(name).ok_or(errors::FUNCTION_NOT_FOUND);
+            if let Err(error) = function.and_then(|function| engine.load_library(&function.library)) {
                 self.put_back(engine);
                 return Err(error);
             }
@@ -393,7 +419,7 @@ impl WorkerScripts {
         }
         let takes_memory = !flags.intersects(ScriptFlags::ALLOW_OOM | ScriptFlags::NO_WRITES);
         if takes_memory && ctx.data.mode.is_over_memory_limit {
-            return Err(errors::OUT_OF_MEMORY);
+            return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
     }

@@ -20,10 +20,6 @@ pub const NO_SCRIPT: CommandError = CommandError::new("NOSCRIPT No matching scri
 /// A refusal of a command or a script.
 pub const WRITES: CommandError =
     CommandError::new("ERR Can not execute a script with write flag using *_ro command.");
-/// A refusal of a command or a script.
-pub const OUT_OF_MEMORY: CommandError = CommandError::new(
-    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-);
 
 /// Other scripts run too long.
 #[must_use]

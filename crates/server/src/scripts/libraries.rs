@@ -3,11 +3,12 @@
 //! The list is an immutable value with a generation. A worker loads a library into its interpreter when it first runs one of
 //! its functions; a library is accepted when the interpreter of one worker has loaded it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError};
 
 use commands::error::CommandError;
 use commands::host::{FunctionFacts, LibraryFacts, RestorePolicy};
+use rpds::{HashTrieMapSync, QueueSync, RedBlackTreeMapSync};
 use script::analyse_library;
 use script::{LibraryHeader, LoadedFunction, LoadedLibrary, ScriptFlags};
 use sync::atomic::{AtomicU64, Ordering};
@@ -26,21 +27,34 @@ pub struct FunctionEntry {
     pub keeps_to_keys: bool,
 }
 
-/// All libraries at one time.
+/// All libraries at one time. Copies share what is equal.
 #[derive(Clone, Default)]
 pub struct LibrarySet {
+    /// Another one after each change.
+    pub generation: u64,
     /// By name.
-    pub libraries: BTreeMap<Vec<u8>, Arc<LibraryFacts>>,
+    pub libraries: RedBlackTreeMapSync<Vec<u8>, Arc<LibraryFacts>>,
     /// By the name of the function, in lower case.
-    pub functions: HashMap<Vec<u8>, FunctionEntry>,
-    /// Changes when libraries are removed or replaced.
-    pub removal_count: u64,
+    pub functions: HashTrieMapSync<Vec<u8>, FunctionEntry>,
+    /// The libraries that were removed or replaced so far.
+    pub removals: Removals,
+}
+
+/// The names of libraries that were removed or replaced; only the last ones are kept.
+#[derive(Clone, Default)]
+pub struct Removals {
+    /// The number of all of them.
+    pub count: u64,
+    recent: QueueSync<Vec<u8>>,
 }
 
 /// See the module documentation.
 #[derive(Default)]
 pub struct Libraries {
+    /// Held while a change is prepared: the code of a library runs meanwhile.
+    changing: Mutex<()>,
     set: Mutex<Arc<LibrarySet>>,
+    /// That of the set.
     generation: AtomicU64,
 }
 
@@ -49,7 +63,7 @@ pub type Loader<'a> = &'a mut dyn FnMut(&[u8]) -> Result<LoadedLibrary, CommandE
 
 impl Libraries {
     fn lock(&self) -> MutexGuard<'_, Arc<LibrarySet>> {
-        self.set.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.set.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The libraries.
@@ -71,26 +85,21 @@ impl Libraries {
         replaces: bool,
         loader: Loader<'_>,
     ) -> Result<Arc<LibraryFacts>, CommandError> {
-        let mut set = self.lock();
-        // Copied only while a reader holds it.
-        let library = Arc::make_mut(&mut set).add(code, replaces, loader)?;
-        self.generation.fetch_add(1, Ordering::Release);
-        Ok(library)
+        self.change(|set| set.add(code, replaces, loader))
     }
 
     /// Deletes a library.
     pub fn delete(&self, name: &[u8]) -> Result<(), CommandError> {
-        let mut set = self.lock();
-        if !Arc::make_mut(&mut set).remove(name) {
-            return Err(CommandError::new("ERR Library not found"));
-        }
-        self.generation.fetch_add(1, Ordering::Release);
-        Ok(())
+        self.change(|set| set.remove(name).then_some(()).ok_or(CommandError::new("ERR Library not found")))
     }
 
     /// Deletes all libraries.
     pub fn flush(&self) {
-        self.replace(&mut self.lock(), LibrarySet::default());
+        let flushed: Result<(), CommandError> = self.change(|set| {
+            set.clear();
+            Ok(())
+        });
+        debug_assert!(flushed.is_ok());
     }
 
     /// Adds libraries, all or none.
@@ -100,34 +109,70 @@ impl Libraries {
         policy: RestorePolicy,
         loader: Loader<'_>,
     ) -> Result<(), CommandError> {
-        let mut set = self.lock();
-        let mut changed = match policy {
-            RestorePolicy::Flush => LibrarySet::default(),
-            RestorePolicy::Append | RestorePolicy::Replace => LibrarySet::clone(&set),
-        };
-        let mut given = LibrarySet::default();
-        for code in codes {
-            given.add(code, false, loader)?;
-        }
-        for name in given.libraries.keys() {
-            if policy == RestorePolicy::Append && changed.libraries.contains_key(name) {
-                let name = String::from_utf8_lossy(name);
-                return Err(CommandError::owned(format!("ERR Library {name} already exists")));
+        self.change(|set| {
+            let mut given = LibrarySet::default();
+            for code in codes {
+                given.add(code, false, loader)?;
             }
-            changed.remove(name);
-        }
-        for library in given.libraries.into_values() {
-            changed.check_names(&library, &HashSet::new())?;
-            changed.insert(library, &mut given.functions);
-        }
-        self.replace(&mut set, changed);
-        Ok(())
+            if policy == RestorePolicy::Flush {
+                set.clear();
+            }
+            for name in given.libraries.keys() {
+                if policy == RestorePolicy::Append && set.libraries.contains_key(name) {
+                    let name = String::from_utf8_lossy(name);
+                    return Err(CommandError::owned(format!("ERR Library {name} already exists")));
+                }
+                set.remove(name);
+            }
+            for library in given.libraries.values() {
+                set.check_names(library, &HashSet::new())?;
+                let entries = keys_of(library)
+                    .filter_map(|key| given.functions.get(&key).map(|entry| (key, entry.clone())));
+                set.insert(Arc::clone(library), entries.collect());
+            }
+            Ok(())
+        })
     }
 
-    fn replace(&self, set: &mut MutexGuard<'_, Arc<LibrarySet>>, changed: LibrarySet) {
-        let removal_count = set.removal_count + 1;
-        **set = Arc::new(LibrarySet { removal_count, ..changed });
-        self.generation.fetch_add(1, Ordering::Release);
+    /// Changes a copy of the libraries, which takes their place if that succeeds.
+    fn change<R>(
+        &self,
+        act: impl FnOnce(&mut LibrarySet) -> Result<R, CommandError>,
+    ) -> Result<R, CommandError> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = LibrarySet::clone(&self.all());
+        let result = act(&mut changed)?;
+        changed.generation += 1;
+        let mut set = self.lock();
+        self.generation.store(changed.generation, Ordering::Release);
+        *set = Arc::new(changed);
+        Ok(result)
+    }
+}
+
+impl Removals {
+    /// How many names are kept.
+    const RECENT_COUNT_MAX: usize = 64;
+
+    fn note(&mut self, name: &[u8]) {
+        self.count += 1;
+        self.recent.enqueue_mut(name.to_vec());
+        if self.recent.len() > Self::RECENT_COUNT_MAX {
+            self.recent.dequeue_mut();
+        }
+    }
+
+    /// Notes that all libraries are removed.
+    fn note_all(&mut self) {
+        self.count += 1 + Self::RECENT_COUNT_MAX as u64;
+        self.recent = QueueSync::new_sync();
+    }
+
+    /// The names after the first `count` ones; `None`: they may be any.
+    pub fn since(&self, count: u64) -> Option<impl Iterator<Item = &Vec<u8>>> {
+        let missed = usize::try_from(self.count - count).ok()?;
+        let first = self.recent.len().checked_sub(missed)?;
+        Some(self.recent.iter().skip(first))
     }
 }
 
@@ -144,11 +189,18 @@ impl LibrarySet {
         self.libraries.get(&library.name).is_some_and(|own| Arc::ptr_eq(own, library))
     }
 
+    fn clear(&mut self) {
+        self.libraries = RedBlackTreeMapSync::default();
+        self.functions = HashTrieMapSync::default();
+        self.removals.note_all();
+    }
+
     fn remove(&mut self, name: &[u8]) -> bool {
-        let Some(library) = self.libraries.remove(name) else { return false };
-        self.removal_count += 1;
-        for function in &library.functions {
-            self.functions.remove(&function.name.to_ascii_lowercase());
+        let Some(library) = self.libraries.get(name).cloned() else { return false };
+        self.libraries.remove_mut(name);
+        self.removals.note(name);
+        for key in keys_of(&library) {
+            self.functions.remove_mut(&key);
         }
         true
     }
@@ -190,9 +242,9 @@ impl LibrarySet {
                 FunctionEntry { library: Arc::clone(&library), name, flags, keeps_to_keys },
             )
         };
-        let mut entries = loaded.functions.into_iter().map(entry).collect();
+        let entries = loaded.functions.into_iter().map(entry).collect();
         self.remove(&header.name);
-        self.insert(Arc::clone(&library), &mut entries);
+        self.insert(Arc::clone(&library), entries);
         Ok(library)
     }
 
@@ -208,11 +260,12 @@ impl LibrarySet {
         Ok(())
     }
 
-    /// Adds a library, whose functions are among these entries.
-    fn insert(&mut self, library: Arc<LibraryFacts>, entries: &mut HashMap<Vec<u8>, FunctionEntry>) {
-        let own = keys_of(&library).filter_map(|key| entries.remove_entry(&key));
-        self.functions.extend(own);
-        self.libraries.insert(library.name.clone(), library);
+    /// Adds a library and its functions, which have the names of no others.
+    fn insert(&mut self, library: Arc<LibraryFacts>, entries: Vec<(Vec<u8>, FunctionEntry)>) {
+        for (key, entry) in entries {
+            self.functions.insert_mut(key, entry);
+        }
+        self.libraries.insert_mut(library.name.clone(), library);
     }
 }
 

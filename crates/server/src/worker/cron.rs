@@ -78,6 +78,7 @@ impl Worker {
         self.remove_lingering();
         self.refuse_parked();
         self.invalidate_after_replies();
+        self.executor.tick_scripts();
         if self.ending.is_retiring {
             self.move_all_away();
         } else if self.clock.uptime >= self.cron.next_balance {

@@ -16,6 +16,8 @@ use crate::connection::Token;
 const LOOK_NS_MIN: u64 = 100_000;
 /// The longest interval: the wake-ups take a percent of a CPU.
 const LOOK_NS_MAX: u64 = 800_000;
+/// The interval is at least so many times as long as a look takes, which depends on the number of connections.
+const LOOK_SHARE: u64 = 50;
 
 /// The connections of a worker that wait for latches.
 #[derive(Default)]
@@ -50,6 +52,7 @@ impl Worker {
     /// Takes latches back that sessions in long commands have not claimed.
     #[cold]
     pub(super) fn look_after_parked(&mut self) {
+        let began = Ticks::now();
         let connections = &mut self.connections;
         let all = &mut self.waits.parked;
         all.waiting.retain(|(token, slot)| {
@@ -71,6 +74,7 @@ impl Worker {
             }
         }
         all.interval_ns = if finds_unclaimed { LOOK_NS_MIN } else { (2 * all.interval_ns).min(LOOK_NS_MAX) };
-        all.next_look = Some(now.plus_ns(all.interval_ns));
+        let ended = Ticks::now();
+        all.next_look = Some(ended.plus_ns(all.interval_ns.max(LOOK_SHARE * ended.ns_since(began))));
     }
 }

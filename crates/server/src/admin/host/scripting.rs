@@ -55,7 +55,8 @@ impl Scripting for WorkerHost {
     fn load_library(&self, code: &[u8], replaces: bool) -> Result<Vec<u8>, CommandError> {
         let scripts = self.worker_scripts()?;
         let mut loader = |code: &[u8]| scripts.check_library(code);
-        let library = self.shared.scripts.libraries.load(code, replaces, &mut loader)?;
+        let loaded = self.shared.scripts.libraries.load(code, replaces, &mut loader);
+        let library = loaded.inspect_err(|_| scripts.forget_checked())?;
         // If this fails, so does a call of one of its functions.
         let _ = scripts.load_library(&library);
         Ok(library.name.clone())
@@ -75,7 +76,7 @@ impl Scripting for WorkerHost {
 
     fn library_counts(&self) -> (usize, usize) {
         let all = self.shared.scripts.libraries.all();
-        (all.libraries.len(), all.functions.len())
+        (all.libraries.size(), all.functions.size())
     }
 
     fn has_function(&self, name: &[u8]) -> bool {
@@ -84,7 +85,10 @@ impl Scripting for WorkerHost {
 
     fn restore_libraries(&self, codes: &[&[u8]], policy: RestorePolicy) -> Result<(), CommandError> {
         let scripts = self.worker_scripts()?;
-        self.shared.scripts.libraries.restore(codes, policy, &mut |code| scripts.check_library(code))
+        let mut loader = |code: &[u8]| scripts.check_library(code);
+        let restored = self.shared.scripts.libraries.restore(codes, policy, &mut loader);
+        scripts.forget_checked();
+        restored
     }
 
     fn running_function(&self) -> Option<RunningFunction> {
