@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::panic::resume_unwind;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use commands::error::up_to_nul;
 use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
@@ -21,7 +20,7 @@ use wire::request::{Args, ArgsBuf};
 
 use crate::conversion::{self, ErrorReply};
 use crate::failure::{End, Failure, Stopped, failure_of, text_of};
-use crate::library::CheckedLibrary;
+use crate::loaded::CheckedLibrary;
 use crate::meter::Meter;
 use crate::random::Random;
 use crate::source::DigestMap;
@@ -333,17 +332,14 @@ impl<S: Server> Interpreter<S> {
         let _ = self.lua.gc_collect();
     }
 
-    /// Collects garbage for about this time. Returns whether a whole cycle is complete.
-    pub fn collect_for(&mut self, time: Duration) -> bool {
-        let began = Instant::now();
-        while began.elapsed() < time {
-            // Errors of finalizers are of no interest.
-            if self.lua.gc_step().unwrap_or(true) {
-                self.settled_size = self.lua.used_memory();
-                return true;
-            }
+    /// Collects garbage in this many steps, each of some KiB. Returns whether they complete a cycle.
+    pub fn collect_some(&mut self, step_count: usize) -> bool {
+        // Errors of finalizers are of no interest.
+        let is_complete = (0..step_count).any(|_| self.lua.gc_step().unwrap_or(true));
+        if is_complete {
+            self.settled_size = self.lua.used_memory();
         }
-        false
+        is_complete
     }
 
     /// Runs a script or function with its server, and writes its reply. Returns the server.

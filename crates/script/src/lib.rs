@@ -13,6 +13,7 @@ mod conversion;
 mod failure;
 mod interpreter;
 mod library;
+mod loaded;
 mod memory;
 mod meter;
 mod natives;
@@ -28,7 +29,8 @@ pub use self::conversion::ErrorReply;
 pub use self::interpreter::{
     INTERVAL_MAX, Interpreter, LogLevel, Outcome, Run, Server, Settings, Verdict, Version,
 };
-pub use self::library::{LibraryError, LibraryHeader, LoadedFunction, LoadedLibrary};
+pub use self::library::{LibraryError, LibraryHeader};
+pub use self::loaded::{LoadedFunction, LoadedLibrary};
 pub use self::source::{
     Analysis, DigestMap, LibraryAnalysis, ScriptFlags, Shebang, ShebangError, analyse, analyse_library,
     sha1_hex,

@@ -9,26 +9,9 @@ use wire::request::words_of;
 
 use crate::failure::{Failure, api_error, failure_of, text_of};
 use crate::interpreter::{Interpreter, Server};
+use crate::loaded::{CheckedLibrary, LoadedFunction, LoadedLibrary};
 use crate::memory::host_function;
 use crate::source::ScriptFlags;
-
-/// A function that a library has registered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadedFunction {
-    /// Its name.
-    pub name: Vec<u8>,
-    /// Its description.
-    pub description: Option<Vec<u8>>,
-    /// What it declares about itself.
-    pub flags: ScriptFlags,
-}
-
-/// A library that was loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadedLibrary {
-    /// Its functions, in the order of their registration.
-    pub functions: Vec<LoadedFunction>,
-}
 
 /// Why a library is refused: the text of the error, which begins with its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,16 +81,6 @@ fn is_valid_name(name: &[u8]) -> bool {
 
 /// How many interrupts the code of a library may see: some ten million instructions.
 const LOAD_INTERRUPT_COUNT: u32 = 1_000;
-
-/// A library whose code has run.
-pub(crate) struct CheckedLibrary {
-    code: Vec<u8>,
-    functions: Vec<LoadedFunction>,
-    /// The functions, in the same order.
-    callbacks: Table,
-    /// Its memory, in bytes.
-    size: usize,
-}
 
 /// What the code of a library has registered. The binding has few references, so functions are in a table.
 struct Registering {

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use commands::error::CommandError;
 use commands::host::{LibraryFacts, ScriptKind};
@@ -23,8 +22,8 @@ use crate::scripts::memory::MemoryShare;
 /// take no memory.
 pub(super) const STACK_SIZE: usize = 8 << 20;
 
-/// How long a worker collects the garbage of forgotten libraries in each tick.
-const COLLECT_TIME: Duration = Duration::from_millis(2);
+/// The steps in which a worker collects the garbage of forgotten libraries in each tick: about a millisecond.
+const COLLECT_STEP_COUNT: usize = 4_000;
 
 /// The input with which the coroutine continues.
 enum Input {
@@ -190,7 +189,7 @@ impl Engine {
             return;
         }
         let mut interpreter = self.interpreter.borrow_mut();
-        self.cycles_left -= u8::from(interpreter.collect_for(COLLECT_TIME));
+        self.cycles_left -= u8::from(interpreter.collect_some(COLLECT_STEP_COUNT));
         if let Some(job) = &mut self.job {
             job.memory_max(interpreter.used_memory());
         }
