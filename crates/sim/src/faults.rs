@@ -10,8 +10,8 @@ pub struct Known {
     pub name: &'static str,
     /// Description of the defect.
     pub meaning: &'static str,
-    /// Substring of the failure message; empty if the message varies.
-    pub sign: &'static str,
+    /// Substrings of the failure messages that show it; empty if they vary.
+    pub signs: &'static [&'static str],
     /// Switch that reintroduces the defect.
     pub fault: Fault,
     /// The load or race that finds it. With it, fewer seeds are needed.
@@ -27,7 +27,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "lost-mail",
         meaning: "a message to a worker that has read its mailbox for the last time is lost",
-        sign: "no reply arrived in time",
+        signs: &["no reply arrived in time", "a reply is late"],
         focus: Focus::Race(Race::Threads),
         fault: Fault::MailToClosedHandle,
         seed_count_max: 100,
@@ -36,7 +36,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "early-settle",
         meaning: "a quiet send counts as complete while the kernel's overflow list holds completions",
-        sign: "",
+        signs: &[],
         focus: Focus::Anything,
         fault: Fault::SendSettledEarly,
         seed_count_max: 100,
@@ -45,7 +45,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "early-retire",
         meaning: "a segment is retired before the hint that points to it is unlinked",
-        sign: "freed memory is read",
+        signs: &["freed memory is read"],
         focus: Focus::Anything,
         fault: Fault::RetireBeforeUnlink,
         seed_count_max: 100,
@@ -54,7 +54,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "early-pause",
         meaning: "CLIENT PAUSE replies while running batches may still write",
-        sign: "",
+        signs: &[],
         focus: Focus::Anything,
         fault: Fault::PauseBeforeBarrier,
         seed_count_max: 100,
@@ -63,7 +63,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "wall-timers",
         meaning: "timers follow the wall clock",
-        sign: "",
+        signs: &[],
         focus: Focus::Anything,
         fault: Fault::WallClockTimers,
         seed_count_max: 100,
@@ -72,7 +72,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "early-reply",
         meaning: "replies leave before the changes that they show are synchronised",
-        sign: "crash",
+        signs: &["crash"],
         focus: Focus::Anything,
         fault: Fault::ReplyBeforeSync,
         crashes: true,
@@ -81,7 +81,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "early-manifest",
         meaning: "the manifest names a base that is not synchronised",
-        sign: "",
+        signs: &[],
         focus: Focus::Anything,
         fault: Fault::BaseNotSynced,
         crashes: true,
@@ -90,7 +90,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "late-effects",
         meaning: "the effects of a command are logged after its latches are released, with those of later commands",
-        sign: "the replayed data differ",
+        signs: &["the replayed data differ"],
         focus: Focus::Replays,
         fault: Fault::EffectsLate,
         crashes: false,
@@ -99,7 +99,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "early-acl",
         meaning: "ACL SETUSER and ACL DELUSER reply while workers may still use the old permissions",
-        sign: "",
+        signs: &[],
         focus: Focus::Load(Load::Rights),
         fault: Fault::UsersBeforeBarrier,
         crashes: false,
@@ -108,7 +108,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "early-broadcast",
         meaning: "CLIENT TRACKING ON BCAST replies while workers may make changes that they do not broadcast",
-        sign: "is cached for",
+        signs: &["is cached for"],
         focus: Focus::Race(Race::Broadcasts),
         fault: Fault::BroadcastBeforeBarrier,
         crashes: false,
@@ -117,7 +117,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "unchecked-exec",
         meaning: "EXEC runs commands with the permissions with which they were queued",
-        sign: "",
+        signs: &[],
         focus: Focus::Load(Load::Rights),
         fault: Fault::ExecUnchecked,
         crashes: false,
@@ -126,7 +126,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "unchecked-waiter",
         meaning: "a blocked request is served with the permissions with which it began to wait",
-        sign: "without its right",
+        signs: &["without its right"],
         focus: Focus::Load(Load::Rights),
         fault: Fault::WaiterUnchecked,
         crashes: false,
@@ -135,7 +135,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "kept-subscriber",
         meaning: "a subscriber stays when its user may no longer use the channel",
-        sign: "without the right to it",
+        signs: &["without the right to it"],
         focus: Focus::Load(Load::Rights),
         fault: Fault::SubscriberKept,
         crashes: false,
@@ -144,7 +144,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "unchecked-script",
         meaning: "a script that has paused continues with the permissions with which it began",
-        sign: "without its right",
+        signs: &["without its right"],
         focus: Focus::Load(Load::Rights),
         fault: Fault::ScriptUnchecked,
         crashes: false,
@@ -153,7 +153,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "loose-script",
         meaning: "a script releases its latches while it is paused",
-        sign: "",
+        signs: &[],
         focus: Focus::Load(Load::Scripts),
         fault: Fault::ScriptLetsGo,
         crashes: false,
@@ -162,7 +162,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "missed-unpause",
         meaning: "a connection that is moved while a pause ends waits on",
-        sign: "blocked without a pause",
+        signs: &["blocked without a pause"],
         focus: Focus::Race(Race::Moves),
         fault: Fault::PauseEndMissed,
         crashes: false,
@@ -171,7 +171,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "early-busy",
         meaning: "a request is refused with BUSY though the script that holds its slot has just begun",
-        sign: "no script has run for long",
+        signs: &["no script has run for long"],
         focus: Focus::Load(Load::Scripts),
         fault: Fault::BusyEarly,
         crashes: false,
@@ -180,7 +180,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "kept-charge",
         meaning: "the memory of a connection that is closed stays charged",
-        sign: "bytes of connections are charged",
+        signs: &["bytes of connections are charged"],
         focus: Focus::Load(Load::Limits),
         fault: Fault::ChargeKept,
         crashes: false,
@@ -189,7 +189,7 @@ pub static ALL: &[Known] = &[
     Known {
         name: "omitted-wake",
         meaning: "mail does not wake a worker that sleeps",
-        sign: "a reply is late",
+        signs: &["a reply is late"],
         focus: Focus::Anything,
         fault: Fault::WakeOmitted,
         crashes: false,
