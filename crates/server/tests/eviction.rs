@@ -309,3 +309,23 @@ fn what_a_save_keeps_of_evicted_keys_evicts_no_others() {
     assert_eq!(client.text(&["BGSAVE", "CANCEL"]), "Background saving cancelled");
     wait_for(|| (number(&server, &mut client, "mem_not_counted_for_evict") == 0).then_some(()));
 }
+
+/// What a library keeps in its variables is limited by `lua-memory-limit`, and frees nothing when keys are evicted.
+#[test]
+fn interpreters_evict_no_keys() {
+    let server = Server::start(&["--io-threads", "1", "--maxmemory-policy", "allkeys-lru"]);
+    let mut client = server.client();
+    let limit = number(&server, &mut client, "used_memory") + (4 << 20);
+    client.text(&["CONFIG", "SET", "maxmemory", &limit.to_string()]);
+    client.send_raw(&sets(0, 1000, "x"));
+    (0..1000).for_each(|_| assert_eq!(next(&mut client), "OK"));
+    let code = "#!lua name=large\nlocal kept = {} for number = 1, 200000 do kept[number] = 'text' .. number end \
+                redis.register_function('size', function() return #kept end)";
+    assert_eq!(client.text(&["FUNCTION", "LOAD", code]), "large");
+    assert_eq!(client.text(&["FCALL", "size", "0"]), "200000");
+    assert!(number(&server, &mut client, "used_memory") > limit);
+    client.send_raw(&sets(1000, 1000, "x"));
+    (0..1000).for_each(|_| assert_eq!(next(&mut client), "OK"));
+    assert_eq!(client.text(&["DBSIZE"]), "2000");
+    assert_eq!(server.info(&mut client, "evicted_keys"), "0");
+}

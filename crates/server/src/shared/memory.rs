@@ -112,11 +112,11 @@ impl Shared {
         self.keyspace.log.memory_bytes()
     }
 
-    /// Bytes of used memory that neither evict nor refuse: buffers of the log and of snapshots, which data does not cause
-    /// and eviction does not free.
+    /// Bytes of used memory that neither evict nor refuse: buffers of the log and of snapshots, and the interpreters of
+    /// scripts, which have a limit of their own. Data does not cause them, and eviction does not free them.
     #[must_use]
     pub fn uncounted_memory(&self) -> usize {
-        self.log_bytes() as usize + self.snapshots.buffer_bytes()
+        self.log_bytes() as usize + self.snapshots.buffer_bytes() + self.scripts.memory.used() as usize
     }
 
     /// Bytes of memory that `maxmemory` limits.
