@@ -433,6 +433,7 @@ fn changes_of_libraries_wait_for_no_command_on_keys() {
         };
         let endless = code("endless", "redis.call('GET', keys[1]) while true do end");
         assert_eq!(second.text(&["FUNCTION", "LOAD", &endless]), "endless");
+        assert_ne!(server.info(&mut second, "used_memory_vm_functions"), "0");
         first.send(&["FCALL", "endless", "1", "a"]);
         wait_until_busy(&mut second, "a");
         assert_eq!(second.text(&["FUNCTION", "LOAD", &code("one", "return 1")]), "one");

@@ -10,7 +10,7 @@ use commands::error::CommandError;
 use commands::host::{LibraryFacts, ScriptKind};
 use os::clock::Ticks;
 use os::coroutine::Coroutine;
-use script::{Interpreter, LoadedLibrary, Outcome, Server, Settings};
+use script::{Interpreter, LoadedLibrary, Outcome, Settings};
 use wire::reply::ReplyBuffer;
 
 use super::job::Job;
@@ -61,6 +61,8 @@ pub(super) struct Engine {
     /// The sum of that memory.
     libraries_size: u64,
     libraries_memory: MemoryShare,
+    /// All memory of the interpreter. The job reports it, too.
+    pub(super) memory: Rc<RefCell<MemoryShare>>,
     /// Whether the deprecated functions exist.
     pub(super) is_insecure: bool,
     /// The client whose script is paused.
@@ -92,6 +94,7 @@ impl Engine {
             }
         })?;
         let libraries_memory = MemoryShare::new(&scripts.function_memory);
+        let memory = Rc::new(RefCell::new(MemoryShare::new(&scripts.memory)));
         Ok(Self {
             coroutine,
             interpreter,
@@ -101,6 +104,7 @@ impl Engine {
             libraries: HashMap::new(),
             libraries_size: 0,
             libraries_memory,
+            memory,
             is_insecure,
             client: 0,
             may_write: false,
@@ -175,6 +179,7 @@ impl Engine {
         self.libraries.insert(library.name.clone(), (Arc::clone(library), size));
         self.libraries_size += size;
         self.libraries_memory.report(self.libraries_size, u64::MAX);
+        self.report_memory();
         Ok(())
     }
 
@@ -188,11 +193,14 @@ impl Engine {
         if self.cycles_left == 0 {
             return;
         }
-        let mut interpreter = self.interpreter.borrow_mut();
-        self.cycles_left -= u8::from(interpreter.collect_some(COLLECT_STEP_COUNT));
-        if let Some(job) = &mut self.job {
-            job.memory_max(interpreter.used_memory());
-        }
+        let is_complete = self.interpreter.borrow_mut().collect_some(COLLECT_STEP_COUNT);
+        self.cycles_left -= u8::from(is_complete);
+        self.report_memory();
+    }
+
+    fn report_memory(&self) {
+        let used = self.interpreter.borrow().used_memory() as u64;
+        self.memory.borrow_mut().report(used, u64::MAX);
     }
 
     pub(super) fn forget_scripts(&self) {

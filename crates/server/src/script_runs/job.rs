@@ -3,6 +3,7 @@
 //! Owns the latches and effects of the request while the script runs, and a session of its own, as scripts select
 //! databases for themselves. Owns nothing borrowed, so that it can be stored while the script is paused.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -143,7 +144,7 @@ pub struct Job {
     /// How long the commands took that it has called since.
     pub(super) called_ns: u64,
     /// What the interpreter uses.
-    memory: MemoryShare,
+    memory: Rc<RefCell<MemoryShare>>,
     /// Whether the script pauses, so that its next slice begins when it continues.
     pub(super) pauses: bool,
     /// Whether the log has a line about how long it runs.
@@ -151,7 +152,13 @@ pub struct Job {
 }
 
 impl Job {
-    pub(super) fn new(shared: &'static Shared, host: Box<dyn Host>, thread: usize, ctx: &Ctx<'_>) -> Self {
+    pub(super) fn new(
+        shared: &'static Shared,
+        host: Box<dyn Host>,
+        thread: usize,
+        memory: Rc<RefCell<MemoryShare>>,
+        ctx: &Ctx<'_>,
+    ) -> Self {
         let users = shared.access.users();
         let session = Session::new(0, String::new(), String::new(), ctx.session.connected_at, &users);
         let now = Ticks::now();
@@ -188,7 +195,7 @@ impl Job {
             interrupted_at: now,
             interval: INTERVAL_MAX,
             called_ns: 0,
-            memory: MemoryShare::new(&shared.scripts.memory),
+            memory,
             pauses: false,
             is_reported: false,
         }
@@ -217,7 +224,7 @@ impl Job {
         own.flags |= SessionFlags::IN_EXEC | SessionFlags::IN_SCRIPT;
         own.flags |= caller.flags & (SessionFlags::TRACKING_BCAST | SessionFlags::TRACKING_NOLOOP);
         self.protocol = caller.protocol;
-        self.memory.begin();
+        self.memory.borrow_mut().begin();
         self.has_written = false;
         self.is_reported = false;
         self.has_met_undeclared = false;
@@ -416,7 +423,7 @@ impl Server for Job {
     }
 
     fn memory_max(&mut self, used: usize) -> usize {
-        let allowed = self.memory.report(used as u64, self.config.lua_memory_limit);
+        let allowed = self.memory.borrow_mut().report(used as u64, self.config.lua_memory_limit);
         usize::try_from(allowed).unwrap_or(usize::MAX)
     }
 }

@@ -379,7 +379,7 @@ impl WorkerScripts {
         if ctx.data.holds_everything() {
             Totals::count(&self.shared.scripts.totals.exclusive);
         }
-        let mut job = engine.job.take().unwrap_or_else(|| self.new_job(ctx));
+        let mut job = engine.job.take().unwrap_or_else(|| self.new_job(ctx, &engine));
         job.reads_only = request.reads_only || code.flags().contains(ScriptFlags::NO_WRITES);
         job.allows_oom = code.flags().contains(ScriptFlags::ALLOW_OOM);
         job.code = Some(code);
@@ -404,8 +404,9 @@ impl WorkerScripts {
         }
     }
 
-    fn new_job(&self, ctx: &Ctx<'_>) -> Box<Job> {
-        Box::new(Job::new(self.shared, (self.make_host)(), self.thread, ctx))
+    fn new_job(&self, ctx: &Ctx<'_>, engine: &Engine) -> Box<Job> {
+        let memory = Rc::clone(&engine.memory);
+        Box::new(Job::new(self.shared, (self.make_host)(), self.thread, memory, ctx))
     }
 
     /// Checks what a script declares about itself.
