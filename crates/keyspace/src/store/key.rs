@@ -48,7 +48,8 @@ impl<'a> Key<'a> {
 #[inline]
 pub const fn slot_of_hash(hash: u64) -> Slot {
     let top = (hash >> (64 - SLOT_BITS)) as u16;
-    Slot::new(top + (top == 0) as u16)
+    // The compiler sees that this is a slot: with `top + (top == 0) as u16` it checks that for each key.
+    Slot::new(if top == 0 { 1 } else { top })
 }
 
 #[cfg(test)]
