@@ -210,7 +210,8 @@ impl<'k> Latching<'k> {
     }
 
     /// Takes a latch back that was handed over to a session and that it has not claimed for a while since an earlier call for
-    /// the slot.
+    /// the slot. Returns whether a latch is handed over and not claimed, so that another call is due. `now_us` is of one clock
+    /// for all threads.
     pub fn take_back(&self, slot: Slot, now_us: i64) -> bool {
         self.data.keyspace.slots().take_back(slot.index(), now_us)
     }

@@ -21,8 +21,8 @@
 //! latch eventually, in queue order. A grant to a session whose thread is busy for long is taken back, so that the others
 //! don't wait for that thread; the waiter keeps its place. Any thread may look; a grant is taken back [`OVERDUE_US`] after
 //! the first look that has found it, however many threads look meanwhile. Each time that a waiter loses its grant, it has
-//! four times as long to claim the next one, so that a session of a busy thread acquires the latch eventually. Between a
-//! `serve` that wakes a waiter and its `claim`, the waiter is not woken again.
+//! four times as long to claim the next one, up to 25 milliseconds, so that a session whose thread has shorter turns acquires the
+//! latch eventually. Between a `serve` that wakes a waiter and its `claim`, the waiter is not woken again.
 //!
 //! Invariants, whenever the shard is not locked: (1) `waiting_count` and `handoff_pending_count` are the
 //! numbers of waiters in these states; (2) `WAITERS` is set if and only if one of them is not 0, `FAIR` if and
