@@ -292,11 +292,13 @@ fn many_scripts_that_pause_on_one_worker_are_not_refused() {
 fn further_scripts_are_refused_when_all_that_are_paused_run_too_long() {
     on_each_backend(ONE_WORKER, |server| {
         let mut runners: Vec<Client> = (0..16).map(|_| server.client()).collect();
-        for (number, runner) in runners.iter_mut().enumerate() {
-            runner.send(&["EVAL", ENDLESS, "1", &format!("k{number}")]);
-        }
         let mut other = server.client();
-        wait_until_busy(&mut other, "k15");
+        // One after the other: the first is the one that has run longest.
+        for (number, runner) in runners.iter_mut().enumerate() {
+            let key = format!("k{number}");
+            runner.send(&["EVAL", ENDLESS, "1", &key]);
+            wait_until_busy(&mut other, &key);
+        }
         let reply = other.text(&["EVAL", "return redis.call('GET', KEYS[1])", "1", "other"]);
         assert!(reply.starts_with("BUSY"), "{reply}");
         assert_eq!(other.text(&["SCRIPT", "KILL"]), "OK");

@@ -209,9 +209,9 @@ impl Hub {
         self.change(kind, name, |audience| audience.add(thread))
     }
 
-    /// Ends a subscription of a connection of a worker.
-    pub fn end(&self, kind: SubscriptionKind, name: &[u8], thread: usize) {
-        self.change(kind, name, |audience| audience.remove(thread));
+    /// Ends a subscription of a connection of a worker. Returns the stamp from which on the connection gets no messages.
+    pub fn end(&self, kind: SubscriptionKind, name: &[u8], thread: usize) -> u64 {
+        self.change(kind, name, |audience| audience.remove(thread)).1
     }
 
     /// Waits until all mail is posted that was counted for ended subscriptions.

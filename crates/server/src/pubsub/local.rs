@@ -5,7 +5,8 @@
 //! Invariants:
 //! 1. Mail is handled in the order of its numbers.
 //! 2. A connection gets a message if it was counted for it: the stamp of the message for the name is that of
-//!    the subscription, or a later one. For prefixes the number of the mail is used instead of stamps.
+//!    the subscription, or a later one, and before that of its end. For prefixes the number of the mail is used instead of
+//!    stamps.
 //! 3. A connection may get messages from the mail ahead of the others; `delivered_seq` in its session is the
 //!    number of the last mail so delivered.
 
@@ -46,6 +47,9 @@ struct Inbox {
     last: u64,
     scratch: Vec<Mail>,
 }
+
+/// A subscription that has ended, and the stamp from which on it gets no messages.
+type Ended<'a> = (SubscriptionKind, &'a [u8], u64);
 
 /// The connections subscribed to a name, each with the stamp from which on it is; for a prefix, with the number
 /// of the last mail before the subscription.
@@ -190,26 +194,36 @@ impl LocalSubscriptions {
 
     /// Unsubscribes the current client from a name; messages published before go to `out`.
     pub fn end(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8], out: &mut ReplyBuffer<'_>) {
-        if kind == SubscriptionKind::Prefix {
-            self.hub.end_prefix(name, self.thread, || self.fetch());
-        } else {
-            self.hub.end(kind, name, self.thread);
-            self.hub.await_publishers();
-        }
-        self.catch_up(session, out);
+        let ended = self.leave(kind, name);
+        self.catch_up_until(ended, session, out);
         self.subscribers.borrow_mut().remove(kind, name, self.current_client.get());
         session.remove_subscription(kind, name);
     }
 
+    /// Ends a subscription for publishers, and fetches or awaits what they have counted for it.
+    fn leave<'a>(&self, kind: SubscriptionKind, name: &'a [u8]) -> Option<Ended<'a>> {
+        if kind == SubscriptionKind::Prefix {
+            self.hub.end_prefix(name, self.thread, || self.fetch());
+            return None;
+        }
+        let until = self.hub.end(kind, name, self.thread);
+        self.hub.await_publishers();
+        Some((kind, name, until))
+    }
+
     /// Delivers the mail for the current client: to `out`, or within a transaction after its end.
     pub fn catch_up(&self, session: &mut Session, out: &mut ReplyBuffer<'_>) {
+        self.catch_up_until(None, session, out);
+    }
+
+    fn catch_up_until(&self, ended: Option<Ended<'_>>, session: &mut Session, out: &mut ReplyBuffer<'_>) {
         let token = self.current_client.get();
         self.fetch();
         if session.flags.contains(SessionFlags::IN_EXEC) {
-            self.write_pending(token, session, &mut self.late.borrow_mut());
+            self.write_pending(token, ended, session, &mut self.late.borrow_mut());
         } else {
             let mut pending = Vec::new();
-            self.write_pending(token, session, &mut pending);
+            self.write_pending(token, ended, session, &mut pending);
             out.raw(&pending);
         }
     }
@@ -218,7 +232,7 @@ impl LocalSubscriptions {
     pub fn deliver_after_command(&self, session: &mut Session, out: &mut Vec<u8>) {
         if self.has_mail() {
             self.fetch();
-            self.write_pending(self.current_client.get(), session, out);
+            self.write_pending(self.current_client.get(), None, session, out);
         }
     }
 
@@ -232,8 +246,14 @@ impl LocalSubscriptions {
         std::mem::swap(late, &mut self.late.borrow_mut());
     }
 
-    /// Writes the fetched mail for a connection, and marks it as delivered.
-    fn write_pending(&self, token: Token, session: &mut Session, out: &mut Vec<u8>) {
+    /// Writes the fetched mail for a connection, and marks it as delivered. `ended`: a subscription that is still listed.
+    fn write_pending(
+        &self,
+        token: Token,
+        ended: Option<Ended<'_>>,
+        session: &mut Session,
+        out: &mut Vec<u8>,
+    ) {
         let delivered_seq = session.delivered_seq;
         let inbox = &mut *self.inbox.borrow_mut();
         for (number, mail) in &mut inbox.queue {
@@ -244,8 +264,10 @@ impl LocalSubscriptions {
                     *mail = Mail::Nothing;
                 }
                 Mail::Published(message) if *number > delivered_seq => {
-                    self.for_each_name(message, |subscribers, stamp, form| {
-                        if subscribers.since(token).is_some_and(|since| since <= stamp) {
+                    self.for_each_name(message, |(kind, name), subscribers, stamp, form| {
+                        let is_over = ended
+                            .is_some_and(|(of, ended, until)| (of, ended) == (kind, name) && until <= stamp);
+                        if !is_over && subscribers.since(token).is_some_and(|since| since <= stamp) {
                             form.write(out, session.protocol);
                         }
                     });
@@ -294,7 +316,7 @@ impl LocalSubscriptions {
 
     /// Calls `deliver` for each receiver of a message, with the message's form for it.
     pub fn deliver(&self, message: &Message, mut deliver: impl FnMut(Token, Form<'_>)) {
-        self.for_each_name(message, |subscribers, stamp, form| {
+        self.for_each_name(message, |_, subscribers, stamp, form| {
             for (token, since) in subscribers.iter() {
                 if since <= stamp {
                     deliver(token, form);
@@ -304,17 +326,22 @@ impl LocalSubscriptions {
         self.hub.delivered(self.thread, message.size());
     }
 
-    /// Calls `visit` with the local subscribers of each name that a message is for, and the stamp of its audience.
-    fn for_each_name(&self, message: &Message, mut visit: impl FnMut(&Subscribers, u64, Form<'_>)) {
+    /// Calls `visit` with each name that a message is for, its local subscribers, and the stamp of its audience.
+    fn for_each_name(
+        &self,
+        message: &Message,
+        mut visit: impl FnMut((SubscriptionKind, &[u8]), &Subscribers, u64, Form<'_>),
+    ) {
         let all = self.subscribers.borrow();
         let heading = &message.heading;
         if let Some(subscribers) = all.of(heading.kind, message.channel()) {
-            visit(subscribers, heading.stamp, message.to_channel());
+            visit((heading.kind, message.channel()), subscribers, heading.stamp, message.to_channel());
         }
         let mut head = Vec::new();
         for (pattern, stamp) in &heading.patterns {
             if let Some(subscribers) = all.of(SubscriptionKind::Pattern, pattern) {
-                visit(subscribers, *stamp, message.to_pattern(pattern, &mut head));
+                let name = (SubscriptionKind::Pattern, &**pattern);
+                visit(name, subscribers, *stamp, message.to_pattern(pattern, &mut head));
             }
         }
     }
@@ -347,7 +374,7 @@ impl LocalSubscriptions {
         self.hub.change_thread(client, &names, (self.thread, to), |since| {
             self.fetch();
             let Connection { session, out, .. } = &mut *connection;
-            self.write_pending(token, session, out);
+            self.write_pending(token, None, session, out);
             connection.subscribed_since = since;
             leave(connection);
         });
@@ -367,5 +394,36 @@ impl LocalSubscriptions {
                 subscribers.insert(kind, Arc::clone(name), token, since);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Millis;
+    use commands::acl::Users;
+    use commands::table::CATALOGUE;
+    use wire::reply::Protocol;
+
+    use super::*;
+    use crate::mail::Workers;
+
+    #[test]
+    fn an_ending_subscription_gets_no_message_that_does_not_count_it() {
+        const KIND: SubscriptionKind = SubscriptionKind::Channel;
+        let workers: &'static Workers = Box::leak(Box::new(Workers::all_open()));
+        let hub: &'static Hub = Box::leak(Box::new(Hub::new(workers)));
+        let local = LocalSubscriptions::new(0, hub, workers.handle(0));
+        let session = |id| Session::new(id, String::new(), String::new(), Millis(0), &Users::new(&CATALOGUE));
+        let (mut staying, mut ending) = (session(1), session(2));
+        local.set_current_client(Token::new(0, 0, 1));
+        local.begin(&mut staying, KIND, b"c");
+        local.set_current_client(Token::new(0, 0, 2));
+        local.begin(&mut ending, KIND, b"c");
+        assert_eq!(hub.publish(1, KIND, b"c", b"first"), 2);
+        let ended = local.leave(KIND, b"c");
+        assert_eq!(hub.publish(1, KIND, b"c", b"second"), 1);
+        let mut out = Vec::new();
+        local.catch_up_until(ended, &mut ending, &mut ReplyBuffer::new(&mut out, Protocol::Resp2));
+        assert_eq!(out.escape_ascii().to_string(), r"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$5\r\nfirst\r\n");
     }
 }
