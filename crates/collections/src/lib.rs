@@ -53,6 +53,7 @@ pub use values::members::PrefetchStep;
 pub use values::object::{Kind, Object};
 pub use values::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
 pub use values::set::{Sampled, Set, SetLimits, SetPlace, SoughtMember};
+pub use values::size_bin::SizeBin;
 pub use values::sorted_set::{
     Bound, Iter as SortedSetIter, SortedSet, SortedSetLimits, Updated as SortedSetUpdated,
 };

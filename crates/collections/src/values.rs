@@ -12,6 +12,7 @@ pub(crate) mod members;
 pub(crate) mod object;
 pub(crate) mod owned_entry;
 pub(crate) mod set;
+pub(crate) mod size_bin;
 pub(crate) mod sorted_set;
 pub mod stream;
 pub(crate) mod table;

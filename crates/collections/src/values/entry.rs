@@ -25,6 +25,7 @@ use crate::bucket::Volatility;
 use crate::memory::size_class::{BLOCK_SIZE_MAX, class_of, class_size};
 use crate::number::{DecimalBuffer, decimal_len};
 use crate::values::object::{Kind, Object};
+use crate::values::size_bin::SizeBin;
 
 /// Longest string value whose encoding may be `embstr`: with an empty key.
 pub const EMBSTR_SIZE_MAX: usize = 114;
@@ -299,21 +300,21 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The size of the value as clients see it: bytes of a string, otherwise the number of elements.
+    /// The bin of the value's type and size.
     #[inline]
     #[must_use]
-    pub fn value_len(self) -> usize {
+    pub fn size_bin(self) -> SizeBin {
         match self.form() {
-            Form::Embstr | Form::Raw => self.shape().value_size,
-            _ => self.len_of_other(),
+            Form::Embstr | Form::Raw => SizeBin::of(Kind::String, self.shape().value_size),
+            _ => self.size_bin_of_other(),
         }
     }
 
-    fn len_of_other(self) -> usize {
+    fn size_bin_of_other(self) -> SizeBin {
         match self.value() {
-            ValueRef::Int(value) => decimal_len(value),
-            ValueRef::Bytes(bytes) => bytes.len(),
-            ValueRef::Object(object) => object.element_count(),
+            ValueRef::Int(value) => SizeBin::of(Kind::String, decimal_len(value)),
+            ValueRef::Bytes(bytes) => SizeBin::of(Kind::String, bytes.len()),
+            ValueRef::Object(object) => SizeBin::of(object.kind(), object.element_count()),
         }
     }
 

@@ -2,7 +2,7 @@
 //! overwrites it.
 
 use collections::{
-    AllocContext, Collection, Entry, EntryMut, ExpiryChange, NewValue, NotAString, OwnedEntry,
+    AllocContext, Collection, Entry, EntryMut, ExpiryChange, NewValue, NotAString, OwnedEntry, SizeBin,
 };
 
 use crate::latched::Latched;
@@ -78,8 +78,8 @@ impl Latched<'_> {
             old = upserted.old;
             let entry = upserted.entry;
             entry.set_access(aging.initial());
-            if let Some(old_size) = upserted.old_size {
-                counters.size(db, old_size, (entry.kind(), entry.value_len()));
+            if let Some(old_bin) = upserted.old_bin {
+                counters.size(db, old_bin, entry.size_bin());
                 if upserted.old_expiry.is_some_and(|at| at <= now) {
                     counters.expired_keys.add(1);
                     has_expired = true;
@@ -112,9 +112,9 @@ impl Latched<'_> {
     pub fn edit<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut EntryMut<'_>) -> R) -> Option<R> {
         let (counters, db) = (self.counters, usize::from(key.db.0));
         self.edit_entry(&key, |entry| {
-            let before = (entry.entry().kind(), entry.entry().value_len());
+            let before = entry.entry().size_bin();
             let result = change(entry);
-            counters.size(db, before, (entry.entry().kind(), entry.entry().value_len()));
+            counters.size(db, before, entry.entry().size_bin());
             result
         })
     }
@@ -211,9 +211,9 @@ impl Latched<'_> {
         let (counters, db) = (self.counters, usize::from(key.db.0));
         let edited = self.edit_entry(key, |entry| {
             let collection = entry.object_mut().and_then(T::of_mut).ok_or(NotOfThisType)?;
-            let before = collection.len();
+            let before = SizeBin::of(T::KIND, collection.len());
             let result = change(collection, alloc);
-            counters.size(db, (T::KIND, before), (T::KIND, collection.len()));
+            counters.size(db, before, SizeBin::of(T::KIND, collection.len()));
             let (is_gone, has_volatile_members) = (collection.is_empty(), collection.has_volatile_members());
             entry.note_volatile_members(has_volatile_members);
             Ok(Edited { result, is_new: false, is_gone })

@@ -5,7 +5,7 @@
 //! thread's share may be negative, as it may delete keys that another thread inserted.
 
 use base::limits::WRITER_COUNT_MAX;
-use collections::{Entry, Kind};
+use collections::{Entry, SizeBin};
 use sync::OnceLock;
 use sync::atomic::{AtomicUsize, Ordering};
 use sync::{Padded, ThreadCounter as Counter};
@@ -87,20 +87,20 @@ impl Counters {
         if entry.has_volatile_members() {
             part.volatile_members.add(change as u64);
         }
-        self.count_size(db, entry.kind(), entry.value_len(), change);
+        self.count_size(db, entry.size_bin(), change);
     }
 
-    /// Counts a changed value by its type and length before and after.
+    /// Counts a changed value by its type and size before and after.
     #[inline]
-    pub(crate) fn size(&self, db: usize, before: (Kind, usize), after: (Kind, usize)) {
-        if before.0 != after.0 || sizes::bin_of(before.1) != sizes::bin_of(after.1) {
-            self.count_size(db, before.0, before.1, -1);
-            self.count_size(db, after.0, after.1, 1);
+    pub(crate) fn size(&self, db: usize, before: SizeBin, after: SizeBin) {
+        if before != after {
+            self.count_size(db, before, -1);
+            self.count_size(db, after, 1);
         }
     }
 
-    fn count_size(&self, db: usize, kind: Kind, len: usize, change: i64) {
-        if let Some(index) = sizes::index_of(kind, len) {
+    fn count_size(&self, db: usize, bin: SizeBin, change: i64) {
+        if let Some(index) = bin.index() {
             self.per_db[db].sizes.get_or_init(sizes::counters)[index].add(change as u64);
         }
     }

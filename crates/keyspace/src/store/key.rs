@@ -43,23 +43,10 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The slot of a hash: its top bits, but never slot 0, whose latch is the script token ([`crate::SCRIPT_TOKEN`]).
+/// The slot of a hash: its top bits. [`KeyHasher::hash`] gives none of slot 0, whose latch is the script token
+/// ([`crate::SCRIPT_TOKEN`]).
 #[must_use]
 #[inline]
 pub const fn slot_of_hash(hash: u64) -> Slot {
-    let top = (hash >> (64 - SLOT_BITS)) as u16;
-    // The compiler sees that this is a slot: with `top + (top == 0) as u16` it checks that for each key.
-    Slot::new(if top == 0 { 1 } else { top })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_key_is_in_the_slot_of_the_script_token() {
-        for (top, slot) in [(0, 1), (1, 1), (2, 2), ((1 << SLOT_BITS) - 1, (1 << SLOT_BITS) - 1)] {
-            assert_eq!(slot_of_hash(top << (64 - SLOT_BITS) | 77).index(), slot as usize);
-        }
-    }
+    Slot::new((hash >> (64 - SLOT_BITS)) as u16)
 }

@@ -1,18 +1,9 @@
 //! Histograms of the sizes of values, by type: bytes of strings, elements of collections. Streams are not counted.
 //!
-//! A bin has the sizes with the same number of binary digits: 0, 1, 2 to 3, 4 to 7, and so on. The counters of a thread
-//! change only when a value enters another bin, so most changes of a value cost a comparison.
+//! The counters of a thread change only when a value enters another bin ([`SizeBin`]).
 
-use collections::Kind;
+use collections::{Kind, SizeBin};
 use sync::ThreadCounter as Counter;
-
-/// Number of types that are counted, which are the first ones.
-const KIND_COUNT: usize = 5;
-
-/// Number of bins of a type. The last one has all sizes from 2^47 on.
-const BIN_COUNT: usize = 49;
-
-const _: () = assert!(Kind::Hash as usize + 1 == KIND_COUNT && Kind::Stream as usize == KIND_COUNT);
 
 /// The number of values of one database in each bin of each type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,30 +12,20 @@ pub struct Sizes {
     counts: Vec<u64>,
 }
 
-/// The bin of a size.
-#[inline]
-pub(super) fn bin_of(size: usize) -> usize {
-    ((usize::BITS - size.leading_zeros()) as usize).min(BIN_COUNT - 1)
-}
-
-/// The index of the counter of a value, if its type is counted.
-#[inline]
-pub(super) fn index_of(kind: Kind, size: usize) -> Option<usize> {
-    let kind = kind as usize;
-    (kind < KIND_COUNT).then(|| kind * BIN_COUNT + bin_of(size))
-}
-
 /// The counters of one thread and database.
 #[cold]
 pub(super) fn counters() -> Box<[Counter]> {
-    (0..KIND_COUNT * BIN_COUNT).map(|_| Counter::default()).collect()
+    (0..SizeBin::COUNT).map(|_| Counter::default()).collect()
 }
 
 impl Sizes {
     /// The bins of a type that have values: the smallest size of the bin, and the number of values.
     pub fn bins(&self, kind: Kind) -> impl Iterator<Item = (u64, u64)> {
         let kind = kind as usize;
-        let counts = self.counts.get(kind * BIN_COUNT..(kind + 1) * BIN_COUNT).unwrap_or_default();
+        let counts = self
+            .counts
+            .get(kind * SizeBin::COUNT_BY_KIND..(kind + 1) * SizeBin::COUNT_BY_KIND)
+            .unwrap_or_default();
         // A sum may include a removal and miss the insertion before it.
         let positive = counts.iter().enumerate().filter(|(_, count)| (1..=i64::MAX as u64).contains(*count));
         positive.map(|(bin, count)| (bin.checked_sub(1).map_or(0, |power| 1 << power), *count))
@@ -81,8 +62,10 @@ impl Sizes {
     #[doc(hidden)]
     #[must_use]
     pub fn of(values: impl Iterator<Item = (Kind, usize)>) -> Self {
-        let mut counts = vec![0; KIND_COUNT * BIN_COUNT];
-        values.filter_map(|(kind, size)| index_of(kind, size)).for_each(|index| counts[index] += 1);
+        let mut counts = vec![0; SizeBin::COUNT];
+        values
+            .filter_map(|(kind, size)| SizeBin::of(kind, size).index())
+            .for_each(|index| counts[index] += 1);
         Self { counts }
     }
 }
