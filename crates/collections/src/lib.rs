@@ -53,12 +53,12 @@ pub use values::members::PrefetchStep;
 pub use values::object::{Kind, Object};
 pub use values::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
 pub use values::set::{Sampled, Set, SetLimits, SetPlace, SoughtMember};
-pub use values::size_bin::SizeBin;
 pub use values::sorted_set::{
     Bound, Iter as SortedSetIter, SortedSet, SortedSetLimits, Updated as SortedSetUpdated,
 };
 pub use values::table::{NotAString, Table, Upserted};
 pub use values::tracking::{Element, ElementSink, PortionLimits, Tracking};
+pub use values::value_size::ValueSize;
 pub use walk::ExpiryWalk;
 
 /// Whether leaves, nodes and segments are small, so that short sequences of changes reach deep structures:

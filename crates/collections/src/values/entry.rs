@@ -25,7 +25,7 @@ use crate::bucket::Volatility;
 use crate::memory::size_class::{BLOCK_SIZE_MAX, class_of, class_size};
 use crate::number::{DecimalBuffer, decimal_len};
 use crate::values::object::{Kind, Object};
-use crate::values::size_bin::SizeBin;
+use crate::values::value_size::ValueSize;
 
 /// Longest string value whose encoding may be `embstr`: with an empty key.
 pub const EMBSTR_SIZE_MAX: usize = 114;
@@ -300,21 +300,21 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The bin of the value's type and size.
+    /// The type and the size of the value.
     #[inline]
     #[must_use]
-    pub fn size_bin(self) -> SizeBin {
+    pub fn value_size(self) -> ValueSize {
         match self.form() {
-            Form::Embstr | Form::Raw => SizeBin::of(Kind::String, self.shape().value_size),
-            _ => self.size_bin_of_other(),
+            Form::Embstr | Form::Raw => ValueSize::new(Kind::String, self.shape().value_size),
+            _ => self.size_of_other(),
         }
     }
 
-    fn size_bin_of_other(self) -> SizeBin {
+    fn size_of_other(self) -> ValueSize {
         match self.value() {
-            ValueRef::Int(value) => SizeBin::of(Kind::String, decimal_len(value)),
-            ValueRef::Bytes(bytes) => SizeBin::of(Kind::String, bytes.len()),
-            ValueRef::Object(object) => SizeBin::of(object.kind(), object.element_count()),
+            ValueRef::Int(value) => ValueSize::of_integer(value),
+            ValueRef::Bytes(bytes) => ValueSize::new(Kind::String, bytes.len()),
+            ValueRef::Object(object) => ValueSize::new(object.kind(), object.element_count()),
         }
     }
 

@@ -39,7 +39,7 @@ use crate::segment::{
 use crate::values::entry::Entry;
 use crate::values::entry_mut::EntryMut;
 use crate::values::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
-use crate::values::size_bin::SizeBin;
+use crate::values::value_size::ValueSize;
 use contents::{retired_directory, retired_segment};
 
 /// The map of one slot for one logical database.
@@ -75,8 +75,8 @@ pub struct Upserted<'a> {
     pub entry: Entry<'a>,
     /// Whether the key existed before.
     pub existed: bool,
-    /// The bin of the previous value's type and size, if there was one.
-    pub old_bin: Option<SizeBin>,
+    /// The type and the size of the previous value, if the key existed.
+    pub old_size: ValueSize,
     /// The previous expiry.
     pub old_expiry: Option<i64>,
     /// Whether the previous value had members with an expiry.
@@ -172,7 +172,7 @@ impl Table {
             return Upserted {
                 entry,
                 existed: false,
-                old_bin: None,
+                old_size: ValueSize::default(),
                 old_expiry: None,
                 had_volatile_members: false,
                 old: None,
@@ -181,10 +181,10 @@ impl Table {
         // SAFETY: (1) the place was just found, and (2) the table has not changed since.
         let mut entry = unsafe { EntryMut::new(self, heap, segment, place) };
         let old_expiry = entry.entry().expiry();
-        let old_bin = Some(entry.entry().size_bin());
+        let old_size = entry.entry().value_size();
         let had_volatile_members = entry.has_volatile_members();
         let old = entry.set(value, expiry);
-        Upserted { entry: entry.into_entry(), existed: true, old_bin, old_expiry, had_volatile_members, old }
+        Upserted { entry: entry.into_entry(), existed: true, old_size, old_expiry, had_volatile_members, old }
     }
 
     /// Sets a string, as an integer where it is the text of one.

@@ -1,6 +1,6 @@
 //! `INCR`, `DECR`, `INCRBY` and `DECRBY`
 
-use collections::{Entry, ExpiryChange, Kind, NewValue, ValueRef};
+use collections::{ExpiryChange, NewValue, ValueRef};
 use wire::number::parse_i64_strict;
 
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
@@ -83,11 +83,7 @@ const DECREMENT_OVERFLOW: CommandError = CommandError::new("ERR decrement would 
 /// Adds to the key's value in place, or sets it.
 fn add(ctx: &mut Ctx<'_>, increment: i64, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let edited = ctx.data.edit(key, |entry| {
-        let sum = integer(entry.entry())?.checked_add(increment).ok_or(OVERFLOW)?;
-        entry.set_int(sum);
-        Ok(sum)
-    });
+    let edited = ctx.data.edit_integer(key, |value| integer(value)?.checked_add(increment).ok_or(OVERFLOW));
     let value = match edited {
         Some(sum) => sum?,
         None => {
@@ -99,12 +95,10 @@ fn add(ctx: &mut Ctx<'_>, increment: i64, reply: Reply<'_>) -> Result<Replied, C
     Ok(reply.integer(value))
 }
 
-fn integer(entry: Entry<'_>) -> Result<i64, CommandError> {
-    match entry.value() {
+fn integer(value: ValueRef<'_>) -> Result<i64, CommandError> {
+    match value {
         ValueRef::Int(value) => Ok(value),
-        ValueRef::Bytes(text) if entry.kind() == Kind::String => {
-            parse_i64_strict(text).ok_or(CommandError::NOT_AN_INTEGER)
-        }
-        _ => Err(CommandError::WRONG_TYPE),
+        ValueRef::Bytes(text) => parse_i64_strict(text).ok_or(CommandError::NOT_AN_INTEGER),
+        ValueRef::Object(_) => Err(CommandError::WRONG_TYPE),
     }
 }

@@ -6,7 +6,7 @@
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::{AllocContext, Collection, Hash, Kind, Object, OwnedEntry, SizeBin, Table, ValueRef};
+use collections::{AllocContext, Collection, Hash, Kind, Object, OwnedEntry, Table, ValueRef, ValueSize};
 
 use crate::latching::Latching;
 use crate::store::events::EventClass;
@@ -129,7 +129,7 @@ impl FieldExpiryCycle {
         let Some(mut entry) = table.find_mut(heap, key.hash, key.bytes) else { return true };
         let had_volatile_members = entry.has_volatile_members();
         let Some(hash) = entry.object_mut().and_then(Hash::of_mut) else { return true };
-        let (logs, bin_before) = (latching.logs(), SizeBin::of(Kind::Hash, hash.len()));
+        let (logs, size_before) = (latching.logs(), ValueSize::new(Kind::Hash, hash.len()));
         let mut fields: Vec<Box<[u8]>> = Vec::new();
         let count = hash
             .expire(heap, now, |field| {
@@ -138,7 +138,7 @@ impl FieldExpiryCycle {
                 }
             })
             .expired_count;
-        counters.size(self.db, bin_before, SizeBin::of(Kind::Hash, hash.len()));
+        counters.size(self.db, size_before, ValueSize::new(Kind::Hash, hash.len()));
         let (is_gone, has_volatile_members) = (hash.is_empty(), hash.has_volatile_members());
         entry.note_volatile_members(has_volatile_members);
         counters.members(self.db, had_volatile_members, has_volatile_members);

@@ -2,7 +2,8 @@
 //! overwrites it.
 
 use collections::{
-    AllocContext, Collection, Entry, EntryMut, ExpiryChange, NewValue, NotAString, OwnedEntry, SizeBin,
+    AllocContext, Collection, Entry, EntryMut, ExpiryChange, NewValue, NotAString, OwnedEntry, ValueRef,
+    ValueSize,
 };
 
 use crate::latched::Latched;
@@ -78,8 +79,8 @@ impl Latched<'_> {
             old = upserted.old;
             let entry = upserted.entry;
             entry.set_access(aging.initial());
-            if let Some(old_bin) = upserted.old_bin {
-                counters.size(db, old_bin, entry.size_bin());
+            if upserted.existed {
+                counters.size(db, upserted.old_size, entry.value_size());
                 if upserted.old_expiry.is_some_and(|at| at <= now) {
                     counters.expired_keys.add(1);
                     has_expired = true;
@@ -112,10 +113,31 @@ impl Latched<'_> {
     pub fn edit<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut EntryMut<'_>) -> R) -> Option<R> {
         let (counters, db) = (self.counters, usize::from(key.db.0));
         self.edit_entry(&key, |entry| {
-            let before = entry.entry().size_bin();
+            let before = entry.entry().value_size();
             let result = change(entry);
-            counters.size(db, before, entry.entry().size_bin());
+            counters.size(db, before, entry.entry().value_size());
             result
+        })
+    }
+
+    /// [`Self::edit`] of a string that becomes the integer that `change` returns.
+    #[inline]
+    pub fn edit_integer<E>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(ValueRef<'_>) -> Result<i64, E>,
+    ) -> Option<Result<i64, E>> {
+        let (counters, db) = (self.counters, usize::from(key.db.0));
+        self.edit_entry(&key, |entry| {
+            let value = entry.entry().value();
+            let before = match value {
+                ValueRef::Int(value) => ValueSize::of_integer(value),
+                _ => entry.entry().value_size(),
+            };
+            let new = change(value)?;
+            entry.set_int(new);
+            counters.size(db, before, ValueSize::of_integer(new));
+            Ok(new)
         })
     }
 
@@ -211,9 +233,9 @@ impl Latched<'_> {
         let (counters, db) = (self.counters, usize::from(key.db.0));
         let edited = self.edit_entry(key, |entry| {
             let collection = entry.object_mut().and_then(T::of_mut).ok_or(NotOfThisType)?;
-            let before = SizeBin::of(T::KIND, collection.len());
+            let before = ValueSize::new(T::KIND, collection.len());
             let result = change(collection, alloc);
-            counters.size(db, before, SizeBin::of(T::KIND, collection.len()));
+            counters.size(db, before, ValueSize::new(T::KIND, collection.len()));
             let (is_gone, has_volatile_members) = (collection.is_empty(), collection.has_volatile_members());
             entry.note_volatile_members(has_volatile_members);
             Ok(Edited { result, is_new: false, is_gone })

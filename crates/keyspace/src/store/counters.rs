@@ -5,7 +5,7 @@
 //! thread's share may be negative, as it may delete keys that another thread inserted.
 
 use base::limits::WRITER_COUNT_MAX;
-use collections::{Entry, SizeBin};
+use collections::{Entry, ValueSize};
 use sync::OnceLock;
 use sync::atomic::{AtomicUsize, Ordering};
 use sync::{Padded, ThreadCounter as Counter};
@@ -87,20 +87,20 @@ impl Counters {
         if entry.has_volatile_members() {
             part.volatile_members.add(change as u64);
         }
-        self.count_size(db, entry.size_bin(), change);
+        self.count_size(db, entry.value_size(), change);
     }
 
     /// Counts a changed value by its type and size before and after.
     #[inline]
-    pub(crate) fn size(&self, db: usize, before: SizeBin, after: SizeBin) {
-        if before != after {
+    pub(crate) fn size(&self, db: usize, before: ValueSize, after: ValueSize) {
+        if before != after && before.bin() != after.bin() {
             self.count_size(db, before, -1);
             self.count_size(db, after, 1);
         }
     }
 
-    fn count_size(&self, db: usize, bin: SizeBin, change: i64) {
-        if let Some(index) = bin.index() {
+    fn count_size(&self, db: usize, size: ValueSize, change: i64) {
+        if let Some(index) = size.bin() {
             self.per_db[db].sizes.get_or_init(sizes::counters)[index].add(change as u64);
         }
     }

@@ -1,8 +1,8 @@
 //! Histograms of the sizes of values, by type: bytes of strings, elements of collections. Streams are not counted.
 //!
-//! The counters of a thread change only when a value enters another bin ([`SizeBin`]).
+//! The counters of a thread change only when a value enters another bin ([`ValueSize::bin`]).
 
-use collections::{Kind, SizeBin};
+use collections::{Kind, ValueSize};
 use sync::ThreadCounter as Counter;
 
 /// The number of values of one database in each bin of each type.
@@ -15,7 +15,7 @@ pub struct Sizes {
 /// The counters of one thread and database.
 #[cold]
 pub(super) fn counters() -> Box<[Counter]> {
-    (0..SizeBin::COUNT).map(|_| Counter::default()).collect()
+    (0..ValueSize::ALL_BIN_COUNT).map(|_| Counter::default()).collect()
 }
 
 impl Sizes {
@@ -24,7 +24,7 @@ impl Sizes {
         let kind = kind as usize;
         let counts = self
             .counts
-            .get(kind * SizeBin::COUNT_BY_KIND..(kind + 1) * SizeBin::COUNT_BY_KIND)
+            .get(kind * ValueSize::BIN_COUNT..(kind + 1) * ValueSize::BIN_COUNT)
             .unwrap_or_default();
         // A sum may include a removal and miss the insertion before it.
         let positive = counts.iter().enumerate().filter(|(_, count)| (1..=i64::MAX as u64).contains(*count));
@@ -62,9 +62,9 @@ impl Sizes {
     #[doc(hidden)]
     #[must_use]
     pub fn of(values: impl Iterator<Item = (Kind, usize)>) -> Self {
-        let mut counts = vec![0; SizeBin::COUNT];
+        let mut counts = vec![0; ValueSize::ALL_BIN_COUNT];
         values
-            .filter_map(|(kind, size)| SizeBin::of(kind, size).index())
+            .filter_map(|(kind, size)| ValueSize::new(kind, size).bin())
             .for_each(|index| counts[index] += 1);
         Self { counts }
     }
