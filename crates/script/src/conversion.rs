@@ -8,7 +8,7 @@ use std::ffi::c_int;
 use commands::error::up_to_nul;
 use wire::reply::ReplyBuffer;
 
-use crate::failure::Stopped;
+use crate::failure::{Stopped, named_place};
 use crate::meter::Meter;
 use crate::number::write_general;
 use crate::stack::{Kind, Name, Stack};
@@ -384,7 +384,7 @@ pub(crate) fn failure_reply(stack: &mut Stack<'_>) -> ErrorReply {
     };
     let mut text = text_field(Name::Err).unwrap_or_else(|| b"ERR unknown error".to_vec());
     if let (Some(source), Some(line)) = (text_field(Name::Source), text_field(Name::Line)) {
-        text.extend([b" script: on ", &source[..], b":", &line[..], b"."].concat());
+        text.extend(named_place(&source, &line));
     }
     ErrorReply { text: error_line(&text), is_counted: is_counted(stack, at) }
 }

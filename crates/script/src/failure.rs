@@ -115,6 +115,30 @@ fn place_of_caller(lua: &Lua) -> Vec<u8> {
     Vec::new()
 }
 
+/// The end of an error's text that names the place in the script.
+pub(crate) fn named_place(source: &[u8], line: &[u8]) -> Vec<u8> {
+    [b" script: on ", source, b":", line, b"."].concat()
+}
+
+/// [`named_place`] of the script that runs: where its own code is.
+pub(crate) fn place_in_script(lua: &Lua) -> String {
+    for level in 0.. {
+        let frame = lua.inspect_stack(level, |debug| {
+            let source = debug.source().source.map(|text| text.into_owned()).unwrap_or_default();
+            (source, debug.current_line())
+        });
+        match frame {
+            Some((source, Some(line))) if source.starts_with('@') => {
+                let place = named_place(source.as_bytes(), line.to_string().as_bytes());
+                return String::from_utf8_lossy(&place).into_owned();
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    String::new()
+}
+
 /// Returns what a script sees of an error: a table, a text, or nil if it must not catch it.
 pub(crate) fn explain(lua: &Lua, error: &Error) -> mlua::Result<Value> {
     match failure_of(error) {

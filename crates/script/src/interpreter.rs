@@ -19,7 +19,7 @@ use wire::reply::ReplyBuffer;
 use wire::request::{Args, ArgsBuf};
 
 use crate::conversion::{self, ErrorReply};
-use crate::failure::{End, Failure, Stopped, failure_of, text_of};
+use crate::failure::{End, Failure, Stopped, failure_of, place_in_script, text_of};
 use crate::loaded::CheckedLibrary;
 use crate::meter::Meter;
 use crate::random::Random;
@@ -123,7 +123,10 @@ pub enum Outcome {
     /// An error is written, which the caller counts unless that has happened.
     Failed(ErrorReply),
     /// The script was killed.
-    Killed,
+    Killed {
+        /// Where it was, as the ends of other errors name it.
+        place: String,
+    },
     /// Nothing is written: it must be run again.
     Again,
 }
@@ -144,6 +147,8 @@ pub(crate) struct Running<S> {
     pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
     /// While a library is loaded: the interrupts until its code is ended.
     pub(crate) interrupts_left: Cell<Option<u32>>,
+    /// Where the script was that the server has killed.
+    killed_at: Cell<Option<String>>,
     /// Called when the server answers [`Verdict::Yield`].
     pub(crate) pause: RefCell<Option<Box<dyn Fn()>>>,
     /// What functions of the host spend.
@@ -216,6 +221,7 @@ impl<S: Server> Interpreter<S> {
             is_resp3: Cell::new(false),
             random: Cell::new(Random::new()),
             seeded: Cell::new(None),
+            killed_at: Cell::new(None),
             request: RefCell::new(ArgsBuf::new()),
             reply: RefCell::new(Vec::new()),
             names: Name::table(&lua)?,
@@ -411,14 +417,14 @@ impl<S: Server> Interpreter<S> {
         if let Run::Script { sha, body } = run
             && let Err(text) = self.compile(sha, body)
         {
-            return failed(&Failure::Text(text).into(), out);
+            return self.failed(&Failure::Text(text).into(), out);
         }
         let function = match run {
             Run::Script { sha, .. } => self.scripts.get(sha).cloned(),
             Run::Function { name } => self.function(name).cloned(),
         };
         let Some(function) = function else {
-            return failed(&Failure::Text(b"Function not found".to_vec()).into(), out);
+            return self.failed(&Failure::Text(b"Function not found".to_vec()).into(), out);
         };
         let is_script = matches!(run, Run::Script { .. });
         if std::mem::replace(&mut self.has_arguments, is_script) && !is_script {
@@ -471,29 +477,31 @@ impl<S: Server> Interpreter<S> {
         if stack.kind(stack.top()) == Kind::Other
             && let Value::Error(error) = stack.pop_value()
         {
-            return failed(&error, out);
+            return self.failed(&error, out);
         }
         let error = conversion::failure_reply(stack);
         out.error(&error.text);
         Outcome::Failed(error)
     }
+
+    /// Writes the reply for an error of the host or the binding.
+    fn failed(&self, error: &mlua::Error, out: &mut ReplyBuffer<'_>) -> Outcome {
+        match failure_of(error) {
+            Some(Failure::End(End::Again)) => Outcome::Again,
+            Some(Failure::End(End::Killed)) => {
+                Outcome::Killed { place: self.running.killed_at.take().unwrap_or_default() }
+            }
+            _ => {
+                let text = conversion::error_line(format!("ERR {}", text_of(error)).as_bytes());
+                out.error(&text);
+                Outcome::Failed(ErrorReply { text, is_counted: false })
+            }
+        }
+    }
 }
 
 /// The values on the stack that a run needs besides its result.
 const ROOM: c_int = 8;
-
-/// Writes the reply for an error of the host or the binding.
-fn failed(error: &mlua::Error, out: &mut ReplyBuffer<'_>) -> Outcome {
-    match failure_of(error) {
-        Some(Failure::End(End::Again)) => Outcome::Again,
-        Some(Failure::End(End::Killed)) => Outcome::Killed,
-        _ => {
-            let text = conversion::error_line(format!("ERR {}", text_of(error)).as_bytes());
-            out.error(&text);
-            Outcome::Failed(ErrorReply { text, is_counted: false })
-        }
-    }
-}
 
 /// Pushes a table of strings.
 fn push_array(stack: &mut Stack<'_>, args: Args<'_>) {
@@ -548,7 +556,10 @@ fn interrupt<S: Server>(lua: &Lua, running: &Running<S>) -> Result<(), Stopped> 
         };
         match verdict {
             Verdict::Continue => return Ok(()),
-            Verdict::Kill => return Err(Stopped::Killed),
+            Verdict::Kill => {
+                running.killed_at.set(Some(place_in_script(lua)));
+                return Err(Stopped::Killed);
+            }
             Verdict::Yield => match &*running.pause.borrow() {
                 Some(pause) => pause(),
                 None => return Ok(()),

@@ -36,7 +36,7 @@ fn run(interpreter: &mut Interpreter<TestServer>, body: &str) -> String {
         Box::new(TestServer(pong)),
         &mut ReplyBuffer::new(&mut out, Protocol::Resp2),
     );
-    assert!(!matches!(outcome, Outcome::Again | Outcome::Killed));
+    assert!(!matches!(outcome, Outcome::Again | Outcome::Killed { .. }));
     String::from_utf8_lossy(&out).into_owned()
 }
 

@@ -349,6 +349,27 @@ fn arguments_of_blocked_clients_count() {
 }
 
 #[test]
+fn little_unread_output_is_counted() {
+    on_each_backend(&["--io-threads", "1"], |server| {
+        let mut admin = server.client();
+        admin.text(&["SET", "key", &"v".repeat(4_000)]);
+        let mut silent = server.client();
+        let id = silent.text(&["CLIENT", "ID"]);
+        let sizes = |admin: &mut Client| {
+            let fields = of_client(admin, &id, &["omem", "tot-mem"]).expect("it is connected");
+            fields.iter().map(|field| field.parse().unwrap()).collect::<Vec<usize>>()
+        };
+        let before = sizes(&mut admin)[1];
+        // Until the kernel takes no more.
+        let unread = wait_for(|| {
+            silent.send(&["GET", "key"]);
+            Some(sizes(&mut admin)).filter(|sizes| sizes[0] > 0)
+        });
+        assert!(unread[0] < 16_000 && unread[1] >= before + unread[0], "{unread:?}, before {before}");
+    });
+}
+
+#[test]
 fn subscribers_share_long_messages() {
     const READERS: usize = 10;
     const MESSAGES: usize = 300;

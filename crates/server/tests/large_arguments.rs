@@ -67,6 +67,24 @@ fn a_large_value_is_in_memory_once() {
 }
 
 #[test]
+fn a_large_value_of_a_transaction_is_in_memory_once() {
+    const SIZE: usize = 48 << 20;
+    let value = value(SIZE);
+    on_each_backend(&["--io-threads", "1", "--save", ""], |server| {
+        let mut client = server.client();
+        assert_eq!(client.text(&["MULTI"]), "OK");
+        let before = peak_of(&server);
+        for words in [["SET", "small", "x"], ["SET", "key", &value], ["APPEND", "small", "y"]] {
+            assert_eq!(client.text(&words), "QUEUED");
+        }
+        assert_eq!(client.text(&["EXEC"]), "OK\nOK\n2");
+        let grown = peak_of(&server) - before;
+        assert!(grown < SIZE / 4 * 5, "{grown} bytes for {SIZE}");
+        assert!(client.bytes(&["GET", "key"]) == value.as_bytes());
+    });
+}
+
+#[test]
 fn large_arguments_arrive_in_any_pieces() {
     on_each_backend(&["--io-threads", "1"], |server| {
         let mut client = server.client();

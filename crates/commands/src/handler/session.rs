@@ -202,13 +202,14 @@ impl Queue {
     /// Appends a request.
     pub fn push(&mut self, found: ResolvedCommand, args: Args<'_>, keys: &[PlannedKey]) {
         let is_full = |chunk: &ArgsBuf| chunk.allocated_size() > PORTION_SIZE;
-        if self.chunks.last().is_none_or(is_full) {
+        // A buffer shares one large argument.
+        if self.chunks.last().is_none_or(is_full) || args.has_detached() {
             self.chunks.push(ArgsBuf::new());
         }
         let chunk = self.chunks.len() - 1;
         let buffer = &mut self.chunks[chunk];
         let (first_arg, first_key, size) = (buffer.args().len(), self.keys.len(), buffer.allocated_size());
-        buffer.extend(args);
+        buffer.append(args);
         self.keys.extend_from_slice(keys);
         self.size += buffer.allocated_size() - size + size_of::<Entry>() + size_of_val(keys);
         let (args, keys) = (first_arg..first_arg + args.len(), first_key..self.keys.len());

@@ -218,7 +218,7 @@ impl Drop for Engine {
 }
 
 fn run(interpreter: &RefCell<Interpreter<Job>>, mut job: Box<Job>) -> (Box<Job>, Outcome) {
-    let Some(code) = job.code.clone() else { return (job, Outcome::Killed) };
+    let Some(code) = job.code.clone() else { return (job, Outcome::Killed { place: String::new() }) };
     let mut out = std::mem::take(&mut job.out);
     let (keys, arguments) = (Rc::clone(&job.keys), Rc::clone(&job.arguments));
     let protocol = job.protocol;

@@ -299,7 +299,7 @@ impl Job {
             }
             if is_killed && !self.has_written {
                 let kind = self.code.as_ref().map_or(ScriptKind::Script, Code::kind);
-                return Err(self.counted(None, errors::killed(kind)).into());
+                return Err(self.counted(None, errors::killed(kind, "")).into());
             }
             has_waited = true;
             match &self.pause {

@@ -473,7 +473,7 @@ impl WorkerScripts {
                 out.raw(&job.out);
                 Ok(())
             }
-            Outcome::Killed => Err(errors::killed(kind)),
+            Outcome::Killed { place } => Err(errors::killed(kind, &place)),
             Outcome::Again => {
                 Totals::count(&self.shared.scripts.totals.repeated);
                 self.rerun_latches.set(Some(std::mem::take(&mut job.rerun_latches)));

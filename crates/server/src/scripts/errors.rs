@@ -30,8 +30,8 @@ pub fn busy(kind: ScriptKind) -> CommandError {
     ))
 }
 
-/// The script was killed.
+/// The script was killed; `place`: where it was ([`script::Outcome::Killed`]).
 #[must_use]
-pub fn killed(kind: ScriptKind) -> CommandError {
-    CommandError::owned(format!("ERR Script killed by user with {}.", super::kill_command(kind)))
+pub fn killed(kind: ScriptKind, place: &str) -> CommandError {
+    CommandError::owned(format!("ERR Script killed by user with {}.{place}", super::kill_command(kind)))
 }

@@ -134,6 +134,12 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// Whether one of them is detached.
+    #[must_use]
+    pub fn has_detached(self) -> bool {
+        self.detached.0.is_some() && self.spans.iter().any(|span| span.start == DETACHED_START)
+    }
+
     /// The command's name as the client sent it; empty only if there are no arguments.
     #[must_use]
     #[inline]
@@ -254,11 +260,13 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// Arguments that own their bytes: of a queued or rewritten request, or one from a script.
+/// Arguments that own their bytes: of a queued or rewritten request, or one from a script. One large argument is shared with
+/// the request that it came from.
 #[derive(Clone, Debug, Default)]
 pub struct ArgsBuf {
     bytes: Vec<u8>,
     spans: Vec<Span>,
+    detached: DetachedArgument,
 }
 
 impl ArgsBuf {
@@ -276,6 +284,19 @@ impl ArgsBuf {
         self.spans.push(Span { start, len });
     }
 
+    /// Appends arguments. A detached one is shared, unless there is one already.
+    pub fn append(&mut self, args: Args<'_>) {
+        for (span, argument) in args.spans.iter().zip(args) {
+            match &args.detached.0 {
+                Some(buffer) if span.start == DETACHED_START && self.detached.0.is_none() => {
+                    self.detached.0 = Some(Arc::clone(buffer));
+                    self.spans.push(*span);
+                }
+                _ => self.push(argument),
+            }
+        }
+    }
+
     /// Appends an integer argument in decimal.
     pub fn push_i64(&mut self, value: i64) {
         self.push(number::format_i64(value, &mut [0; number::I64_TEXT_SIZE_MAX]));
@@ -285,26 +306,31 @@ impl ArgsBuf {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.spans.clear();
+        self.detached.0 = None;
     }
 
     /// A view of the arguments.
     #[must_use]
     pub fn args(&self) -> Args<'_> {
-        Args::new(&self.bytes, &self.spans)
+        Args::with_detached(&self.bytes, &self.spans, &self.detached)
     }
 
     /// Allocated bytes, for accounting.
     #[must_use]
     pub fn allocated_size(&self) -> usize {
-        self.bytes.capacity() + self.spans.capacity() * size_of::<Span>()
+        let detached = self.detached.0.as_ref().map_or(0, |buffer| buffer.capacity());
+        self.bytes.capacity() + self.spans.capacity() * size_of::<Span>() + detached
     }
 }
 
 impl From<Args<'_>> for ArgsBuf {
     fn from(args: Args<'_>) -> Self {
-        let size = args.spans.iter().map(|span| span.len as usize).sum();
-        let mut owned = Self { bytes: Vec::with_capacity(size), spans: Vec::with_capacity(args.spans.len()) };
-        owned.extend(args);
+        let is_copied = |span: &&Span| span.start != DETACHED_START;
+        let size = args.spans.iter().filter(is_copied).map(|span| span.len as usize).sum();
+        let spans = Vec::with_capacity(args.spans.len());
+        let mut owned =
+            Self { bytes: Vec::with_capacity(size), spans, detached: DetachedArgument::default() };
+        owned.append(args);
         owned
     }
 }
