@@ -18,6 +18,7 @@ pub mod peer_names;
 pub mod reply;
 pub mod reply_buffers;
 pub mod resolved_command;
+pub mod run;
 pub mod session;
 pub mod subscriptions;
 pub mod timeout;

@@ -32,7 +32,7 @@ mod transaction;
 
 pub use handler::{
     acl, command, context, doc, error, help, host, identity, key_flags, migration, reply, reply_buffers,
-    resolved_command, session, subscriptions, timeout, tracking, walk, word,
+    resolved_command, run, session, subscriptions, timeout, tracking, walk, word,
 };
 use handler::{expiry, peer_names};
 pub use serialization::value_limits;

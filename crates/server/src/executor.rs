@@ -35,6 +35,7 @@ use commands::context::{Effects, PlannedKey};
 use commands::error::CommandError;
 use commands::host::Host;
 use commands::index::ResolvedCommand;
+use commands::run::RunFor;
 use commands::session::{Session, SessionFlags};
 use keyspace::{Latching, Tries, WantedEvents};
 use os::clock::Ticks;
@@ -47,6 +48,7 @@ use crate::logging;
 use crate::monitoring::command_log::Cost;
 use crate::monitoring::statistics::WorkerStatistics;
 use crate::pubsub::LocalSubscriptions;
+use crate::request::admission::Origin;
 use crate::script_runs::WorkerScripts;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
@@ -413,29 +415,29 @@ impl Executor {
             let size = planned.request_size(plan);
             if !self.log_has_room(size)
                 && self.may_change(connection, found, args)
-                && let Some(step) = self.wait_for_log(connection, found, args, size)
+                && let Some(step) = self.wait_for_log(connection, size)
             {
                 return step;
             }
             // Applies to every command, so that no client observes memory use above the limit.
+            let mut lacks_memory = false;
             if self.settings.config.maxmemory > 0 {
                 self.statistics.current_reply_bytes.set(connection.passing_output_bytes());
-                let needs_memory = special_modes::needs_memory(command, connection);
+                let needs_memory = special_modes::own_flags(connection, command).contains(Flags::DENYOOM);
                 let need = if needs_memory { eviction::need_of(plan.requests.size()) } else { 0 };
                 let has_room = self.make_room(need);
                 self.latching.mode.is_over_memory_limit = !has_room;
-                if !has_room && needs_memory {
-                    self.reject(connection, found, &CommandError::OUT_OF_MEMORY);
-                    return Step::Done;
-                }
+                lacks_memory = !has_room && needs_memory;
             }
             let session = &connection.session;
             let special = self.flags.load() != 0 || !session.flags.is_empty() || session.multi.is_some();
-            if special && let Some(step) = self.check_special_modes(connection, found, keys, args) {
+            if (special || lacks_memory)
+                && let Some(step) = self.check_special_modes(connection, found, keys, args, lacks_memory)
+            {
                 return step;
             }
         } else if self.flags.load() != 0
-            && let Some(step) = self.recheck_modes(connection, found, args)
+            && let Some(step) = self.check_modes(connection, (found, keys, args), Origin::Resumed, false)
         {
             return step;
         }
@@ -491,11 +493,13 @@ impl Executor {
         let protocol = connection.session.protocol;
         let (data, session) = ((&mut *self.latching, &mut self.effects), &mut connection.session);
         let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
-        let failed = run_handler(&mut ctx, &mut connection.out, protocol, self.shared);
-        // The commands of a script record what they read. Its own keys may not be latched, if it was refused.
-        if ctx.session.tracking.is_some() && !matches!(found.command.access, Access::Script { .. }) {
-            ctx.record_reads();
-        }
+        let failed = run_handler(
+            &mut ctx,
+            (&mut connection.out, protocol),
+            RunFor::Request,
+            self.shared,
+            self.statistics,
+        );
         if self.latching.has_ready() {
             self.serve_ready(host);
         }
@@ -527,7 +531,7 @@ impl Executor {
             self.subscriptions.deliver_after_transaction(&mut connection.out);
         }
         self.show_afterwards(connection, found, args);
-        self.finish(connection, current, mark, failed, started)
+        self.finish(connection, current, mark, started)
     }
 
     /// Counts the command, and logs it where its cost requires that.
@@ -536,7 +540,6 @@ impl Executor {
         connection: &mut Connection,
         current: CurrentRequest<'_>,
         mark: usize,
-        failed: bool,
         started: &mut Ticks,
     ) -> Step {
         let CurrentRequest { found, args, size: request_size, .. } = current;
@@ -546,22 +549,16 @@ impl Executor {
         self.refresh_time(now);
         // A waiting command is counted and logged when its wait ends.
         let waits = connection.session.blocked.is_some() && !connection.holds_output();
-        let statistics = self.statistics.command(found.id);
         if waits {
             connection.waited_ns = ns;
             connection.session.command_count -= 1;
         } else {
             self.statistics.ran(found.id, 1, ns);
-            self.statistics.commands_processed.add(1);
         }
         // CONFIG SET, CLIENT TRACKING and ACL SETUSER must take effect before the next request.
         self.follow_config();
         self.follow_users(&mut connection.session);
         self.account_changes(connection);
-        if failed {
-            statistics.failed.add(1);
-            self.statistics.errors.add(1);
-        }
         if self.latching.deferred.has_ended_watches() {
             self.latching.remove_ended_watches();
         }

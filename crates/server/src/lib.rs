@@ -31,6 +31,7 @@ mod monitoring;
 mod persistence;
 mod process;
 mod pubsub;
+mod request;
 mod script_runs;
 mod scripts;
 mod shared;

@@ -12,11 +12,13 @@ pub mod secrets;
 pub mod statistics;
 
 use command_log::CommandLogs;
+use commands::error::CommandError;
+use commands::table::CommandId;
 use denials::Denials;
 use error_statistics::ErrorStatistics;
 use latency::LatencyMonitor;
 use metrics::Metrics;
-use statistics::Statistics;
+use statistics::{Statistics, WorkerStatistics};
 
 /// The records of the server's activity.
 #[derive(Default)]
@@ -36,6 +38,27 @@ pub struct Monitoring {
 }
 
 impl Monitoring {
+    /// Counts the error of a command that ran.
+    #[cold]
+    pub fn count_failed(&self, statistics: &WorkerStatistics, id: CommandId, error: &CommandError) {
+        statistics.command(id).failed.add(1);
+        self.count_error(statistics, error.code());
+    }
+
+    /// Counts the error of a request that was not run.
+    #[cold]
+    pub fn count_rejected(&self, statistics: &WorkerStatistics, id: CommandId, code: &str) {
+        statistics.command(id).rejected.add(1);
+        self.count_error(statistics, code);
+    }
+
+    /// Counts an error of no command, by its code.
+    #[cold]
+    pub fn count_error(&self, statistics: &WorkerStatistics, code: &str) {
+        statistics.errors.add(1);
+        self.errors.count(code);
+    }
+
     /// Resets the counters and rates.
     pub fn reset(&self) {
         self.statistics.reset();

@@ -2,11 +2,11 @@
 
 use wire::request::Args;
 
+use crate::acl::DenialEvent;
 use crate::command::{Categories, Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
-use crate::host::DenialEvent;
 use crate::reply::{Replied, Reply};
 
 /// `AUTH [username] password`

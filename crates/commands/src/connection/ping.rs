@@ -13,7 +13,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "ping",
     arity: -1,
-    flags: Flags::FAST,
+    flags: Flags::FAST.union(Flags::SHOWS_HEALTH).union(Flags::FOR_SUBSCRIBERS),
     categories: Categories::CONNECTION,
     access: Access::None,
     keys: &[],

@@ -20,7 +20,8 @@ pub const COMMAND: Command = Command::keyless(
         .union(Flags::NO_AUTH)
         .union(Flags::NO_QUEUE)
         .union(Flags::ALLOW_BUSY)
-        .union(Flags::SESSION),
+        .union(Flags::SESSION)
+        .union(Flags::FOR_SUBSCRIBERS),
     Doc::new(Group::Connection, "1.0.0", "Closes the connection after its pending replies are sent."),
     run,
 )

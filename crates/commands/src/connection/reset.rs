@@ -22,7 +22,8 @@ pub const COMMAND: Command = Command::keyless(
         .union(Flags::NO_AUTH)
         .union(Flags::NO_QUEUE)
         .union(Flags::ALLOW_BUSY)
-        .union(Flags::SESSION),
+        .union(Flags::SESSION)
+        .union(Flags::FOR_SUBSCRIBERS),
     Doc::new(Group::Connection, "6.2.0", "Resets the connection to the state of a new one."),
     run,
 )

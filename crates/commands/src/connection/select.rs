@@ -14,7 +14,12 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command::keyless(
     "select",
     2,
-    Flags::LOADING.union(Flags::STALE).union(Flags::FAST).union(Flags::ALLOW_BUSY).union(Flags::SESSION),
+    Flags::LOADING
+        .union(Flags::STALE)
+        .union(Flags::FAST)
+        .union(Flags::ALLOW_BUSY)
+        .union(Flags::SESSION)
+        .union(Flags::SELECTS_DB),
     Doc::new(Group::Connection, "1.0.0", "Selects the database of the connection.")
         .args(&[Arg::integer("index")]),
     run,

@@ -28,7 +28,7 @@ mod user;
 mod users;
 
 pub use self::catalogue::Catalogue;
-pub use self::denial::{Denial, DenialContext, LoggedDenial, MissingPermission};
+pub use self::denial::{Denial, DenialContext, DenialEvent, LoggedDenial, MissingPermission};
 pub use self::password::PasswordHash;
 pub use self::rule_error::RuleError;
 pub use self::selector::{KeyPattern, Selector};

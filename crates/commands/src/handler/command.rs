@@ -281,6 +281,14 @@ bitflags! {
         /// Other requests are logged, which the handler records ([`Ctx::log`]): the request itself depends on the time
         /// or on random numbers, or blocks, so running it again could have another result. Not exposed to clients.
         const LOG_INSTEAD = 1 << 25;
+        /// Refused like a write while changes can't be stored: health checks notice that. Not exposed to clients.
+        const SHOWS_HEALTH = 1 << 27;
+        /// Allowed in subscribed mode, although it is not about subscriptions. Not exposed to clients.
+        const FOR_SUBSCRIBERS = 1 << 28;
+        /// Selects the database of the requests after it. Not exposed to clients.
+        const SELECTS_DB = 1 << 29;
+        /// May turn tracking on. Not exposed to clients.
+        const BEGINS_TRACKING = 1 << 31;
         /// Hides the subcommands from introspection; statistics count them under the container.
         const PRIVATE_SUBCOMMANDS = 1 << 30;
         /// Runs in a slot that is being imported, as if `ASKING` preceded it.

@@ -14,7 +14,7 @@ mod process;
 mod pubsub;
 mod scripting;
 
-pub use self::access::{AccessControl, DenialEvent};
+pub use self::access::AccessControl;
 pub use self::clients::{ClientAdmin, ClientFacts, ClientFilter, ClientKind};
 pub use self::criteria::Criteria;
 pub use self::memory::{MemoryReport, MemoryStat};

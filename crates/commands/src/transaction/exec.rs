@@ -10,13 +10,14 @@ use std::sync::Arc;
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
-use crate::acl::DenialContext;
+use crate::acl::{DenialContext, DenialEvent};
 use crate::command::{Access, Categories, Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Doc, Group};
 use crate::error::CommandError;
-use crate::host::{DenialEvent, QueuedCost};
+use crate::host::QueuedCost;
 use crate::reply::{Replied, Reply};
+use crate::run::{self, RunFor};
 use crate::session::{PausedExec, Queued, SessionFlags};
 
 /// `EXEC`
@@ -35,14 +36,14 @@ pub const COMMAND: Command = Command {
     doc: Doc::new(Group::Transactions, "1.2.0", "Executes the queued commands of a transaction.")
         .complexity("Depends on the commands of the transaction."),
     subcommands: &[],
-    run,
+    run: run_exec,
 };
 
 const NOT_BEGUN: CommandError = CommandError::new("ERR EXEC without MULTI");
 const REFUSED_BEFORE: CommandError =
     CommandError::new("EXECABORT Transaction discarded because of previous errors.");
 
-fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+fn run_exec(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     if let Some(paused) = ctx.session.paused_exec.take() {
         return run_from(ctx, *paused, reply);
     }
@@ -115,7 +116,7 @@ fn concerns_connection(queued: Queued<'_>) -> bool {
     let command = queued.found.command;
     command.categories.intersects(Categories::CONNECTION | Categories::PUBSUB)
         && !command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
-        && command.name != "select"
+        && !command.flags.contains(Flags::SELECTS_DB)
 }
 
 /// Runs one command of the transaction, and writes its reply. `started_ns` is its start, and is set to its end, which
@@ -127,14 +128,12 @@ fn run_queued(
     started_ns: &mut u64,
 ) -> ControlFlow<()> {
     let mark = out.mark();
-    let args = queued.args;
     if ctx.session.unfinished.is_none()
         && let Err(error) = check_queued(ctx, queued)
     {
         out.error(error.text());
         return ControlFlow::Continue(());
     }
-    let (db, dirty_before) = (ctx.session.db, ctx.effects.dirty);
     let mut inner = Ctx {
         data: &mut *ctx.data,
         session: &mut *ctx.session,
@@ -143,35 +142,23 @@ fn run_queued(
         command: queued.found.command,
         id: queued.found.id,
         planned: queued.keys,
-        args,
+        args: queued.args,
         effects: &mut *ctx.effects,
         hasher: ctx.hasher,
     };
-    let result = (queued.found.command.run)(&mut inner, args, Reply::new(out.reborrow()));
+    let result = run::run(&mut inner, out, RunFor::Part);
     if inner.session.unfinished.is_some() {
         return ControlFlow::Break(());
     }
-    // The commands of a script record their reads themselves.
-    if inner.session.tracking.is_some() && !matches!(queued.found.command.access, Access::Script { .. }) {
-        inner.record_reads();
-    }
-    ctx.delete_expired_at_once();
-    ctx.effects.log_request(ctx.data, queued.found.command, args, db, dirty_before);
     // A queued HELLO changes the protocol of the replies after it.
     out.set_protocol(ctx.session.protocol);
-    let error = result.err();
-    if let Some(error) = &error {
-        ctx.effects.shared_replies.parts().truncate_to(mark.position());
-        out.truncate(mark);
-        out.error(error.text());
-    }
     let now_ns = ctx.host.uptime_ns();
     let cost = QueuedCost {
         ns: now_ns.saturating_sub(std::mem::replace(started_ns, now_ns)),
         reply_size: out.written_since(mark).len()
             + ctx.effects.shared_replies.parts().size_since(mark.position()),
     };
-    ctx.host.record_queued_call(ctx.session, ctx.config, queued, cost, error.as_ref());
+    ctx.host.record_queued_call(ctx.session, ctx.config, queued, cost, result.as_ref().err());
     ControlFlow::Continue(())
 }
 
@@ -188,15 +175,9 @@ fn check_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>) -> Result<(), CommandErro
     }
     let (id, args) = (queued.found.id, queued.args);
     let user = Arc::clone(&ctx.session.user);
-    user.check(id, args, ctx.session.db, ctx.data.db_count()).map_err(|denial| {
-        let object = denial.object(user.full_name(id), args);
-        let event = DenialEvent {
-            missing: Some(denial.missing),
-            context: DenialContext::Multi,
-            object: &object,
-            user: user.name(),
-        };
-        ctx.host.record_denial(ctx.session, &event);
+    let record = |event: &DenialEvent<'_>| ctx.host.record_denial(ctx.session, event);
+    let place = (ctx.session.db, ctx.data.db_count());
+    user.authorise(id, args, place, DenialContext::Multi, record).map_err(|denial| {
         let error = denial.error_in_exec();
         ctx.host.record_queued_denial(&error);
         error

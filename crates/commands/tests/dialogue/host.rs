@@ -11,10 +11,10 @@ use commands::context::Ctx;
 use commands::error::CommandError;
 use commands::host::{
     AccessControl, CacheInvalidation, ClientAdmin, ClientFilter, Clock, CommandHistogram, CommandLog,
-    CommandLogs, ConfigAdmin, Debugging, DenialEvent, LatencyEvent, LatencyEvents, LibraryFacts, Lifecycle,
-    LoggedCommand, MemoryReport, MemoryStat, Migrations, Persistence, PubSub, QueuedCost, Reload,
-    ReplyBufferSetting, RestorePolicy, RunningFunction, ScriptKind, ScriptRequest, Scripting, Secrets,
-    ServerReport, ShutdownOptions, Transfer, TransferTarget,
+    CommandLogs, ConfigAdmin, Debugging, LatencyEvent, LatencyEvents, LibraryFacts, Lifecycle, LoggedCommand,
+    MemoryReport, MemoryStat, Migrations, Persistence, PubSub, QueuedCost, Reload, ReplyBufferSetting,
+    RestorePolicy, RunningFunction, ScriptKind, ScriptRequest, Scripting, Secrets, ServerReport,
+    ShutdownOptions, Transfer, TransferTarget,
 };
 use commands::session::{Queued, Session};
 use commands::subscriptions::SubscriptionKind;
@@ -63,7 +63,7 @@ impl AccessControl for TestHost {
         unreachable!("the test host has no ACL file")
     }
 
-    fn record_denial(&self, _: &Session, _: &DenialEvent<'_>) {}
+    fn record_denial(&self, _: &Session, _: &commands::acl::DenialEvent<'_>) {}
 
     fn denials(&self, _: usize) -> Vec<LoggedDenial> {
         Vec::new()

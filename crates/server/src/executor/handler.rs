@@ -1,16 +1,16 @@
-//! Running a command's handler: its context, and the reply of a handler that fails. Used for all requests:
-//! alone, among plain requests, in a transaction, and again for a waiter.
+//! Running the requests of clients: the context of the handler, and its error. Alone, among plain requests, in a plain
+//! transaction, and again for a waiter.
 
 use commands::context::{Ctx, Effects};
-use commands::error::CommandError;
 use commands::host::Host;
-use commands::reply::Reply;
+use commands::run::{self, RunFor};
 use commands::session::Session;
 use config::Config;
 use keyspace::Latched;
 use wire::reply::{Protocol, ReplyBuffer};
 
 use super::CurrentRequest;
+use crate::monitoring::statistics::WorkerStatistics;
 use crate::shared::Shared;
 
 /// Returns the context for the handler of a request.
@@ -37,24 +37,18 @@ pub(super) fn context<'a>(
     }
 }
 
-/// Runs the handler of the request in the context, and records its effects. An error replaces all of its output, and is
-/// counted by its code. Returns whether it failed.
+/// Runs the request of the context and counts its error. Returns whether it failed.
 #[inline(always)]
 pub(super) fn run_handler(
     ctx: &mut Ctx<'_>,
-    out: &mut Vec<u8>,
-    protocol: Protocol,
+    (out, protocol): (&mut Vec<u8>, Protocol),
+    run_for: RunFor,
     shared: &'static Shared,
+    statistics: &WorkerStatistics,
 ) -> bool {
-    let mark = out.len();
-    ctx.effects.has_emptied = false;
-    let (command, args, db, dirty_before) = (ctx.command, ctx.args, ctx.session.db, ctx.effects.dirty);
-    let result = (command.run)(ctx, args, Reply::new(ReplyBuffer::new(out, protocol)));
-    ctx.effects.log_request(ctx.data, command, args, db, dirty_before);
-    let Err(error) = result else { return false };
-    ctx.effects.shared_replies.parts().truncate_to(mark);
-    out.truncate(mark);
-    ReplyBuffer::new(out, protocol).error(error.text());
-    shared.monitoring.errors.count(CommandError::code(&error));
-    true
+    let result = run::run(ctx, &mut ReplyBuffer::new(out, protocol), run_for);
+    if let Err(error) = &result {
+        shared.monitoring.count_failed(statistics, ctx.id, error);
+    }
+    result.is_err()
 }

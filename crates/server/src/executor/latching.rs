@@ -138,7 +138,8 @@ impl Executor {
             }
             self.slots.extend(queued.keys.iter().map(|key| slot_of_hash(key.hash)));
         }
-        let begins_tracking = |queued: Queued<'_>| queued.found.command.name == "tracking";
+        let begins_tracking =
+            |queued: Queued<'_>| queued.found.command.flags.contains(Flags::BEGINS_TRACKING);
         if session.tracking.is_some() || queue.iter().any(begins_tracking) {
             mode = Mode::Write;
         }

@@ -1,7 +1,10 @@
 //! Permissions: whether a connection may run a request at all, checked before anything is latched and again when a request
 //! continues after a wait.
 
+use std::sync::Arc;
+
 use base::DbIndex;
+use commands::acl::DenialEvent;
 use commands::command::Flags;
 use commands::session::Session;
 use commands::table::{CATALOGUE, ResolvedCommand};
@@ -48,14 +51,16 @@ impl Executor {
             return None;
         }
         let db_count = self.shared.keyspace.db_count();
-        let denial = session.user.check(found.id, args, database_of(session), db_count).err()?;
+        let place = (database_of(session), db_count);
+        let (user, context) = (Arc::clone(&session.user), session.denial_context());
+        let record = |event: &DenialEvent<'_>| {
+            session.last_command = Some(found.id);
+            self.shared.publish_session(session);
+            self.shared.record_denial(session.id, event);
+        };
+        let denial = user.authorise(found.id, args, place, context, record).err()?;
         self.latching.release();
-        session.last_command = Some(found.id);
-        self.shared.publish_session(session);
-        let name = CATALOGUE.name(found.id);
-        let (user, cause) = (session.user.name(), (denial, session.denial_context()));
-        self.shared.record_denied_request(session.id, user, cause, (name, args));
-        let error = denial.error(user, name);
+        let error = denial.error(user.name(), CATALOGUE.name(found.id));
         self.reject(connection, found, &error);
         Some(Step::Done)
     }

@@ -6,6 +6,7 @@
 
 use commands::command::{Access, Flags};
 use commands::host::Host;
+use commands::run::RunFor;
 use commands::table::CommandId;
 use keyspace::{PRELOADED_KEY_COUNT_MAX, slot_of_hash};
 use os::clock::Ticks;
@@ -132,7 +133,7 @@ impl Executor {
                 let mark = out.len();
                 ctx.planned = keys;
                 ctx.args = args;
-                let failed = run_handler(&mut ctx, out, protocol, self.shared);
+                run_handler(&mut ctx, (&mut *out, protocol), RunFor::Request, self.shared, self.statistics);
                 if ctx.data.has_ready() {
                     let mut serving = Serving {
                         latches: &mut *latches,
@@ -145,10 +146,6 @@ impl Executor {
                         serve_context: &mut self.serve_context,
                     };
                     serving.serve_ready();
-                }
-                if failed {
-                    self.statistics.command(plan.id).failed.add(1);
-                    self.statistics.errors.add(1);
                 }
                 let mut reply_size = out.len() - mark;
                 let new_parts = ctx.effects.shared_replies.parts();
@@ -184,7 +181,6 @@ impl Executor {
         self.time_read.refresh(&mut ctx.data.mode, &self.settings.config, *started);
         ctx.session.last_command = Some(last_id);
         ctx.session.command_count += count as u64;
-        self.statistics.commands_processed.add(count as u64);
         self.account_changes(connection);
         let last = planned.behind(place, count - 1);
         let plan = &planned.plans[last.plan];

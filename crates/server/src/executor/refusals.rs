@@ -109,8 +109,7 @@ impl Executor {
             queue.clear();
             connection.session.flags.insert(SessionFlags::DIRTY_EXEC);
         }
-        self.statistics.errors.add(1);
-        self.shared.monitoring.errors.count(error.code());
+        self.shared.monitoring.count_error(self.statistics, error.code());
         let mark = connection.out.len();
         ReplyBuffer::new(&mut connection.out, connection.session.protocol).error(error.text());
         self.settle_reply_flags(connection, mark);
@@ -136,8 +135,7 @@ impl Executor {
                 session.peer
             );
         }
-        self.statistics.errors.add(1);
-        self.shared.monitoring.errors.count("ERR");
+        self.shared.monitoring.count_error(self.statistics, "ERR");
         let mut text = Vec::new();
         error.write_text(&mut text);
         ReplyBuffer::new(&mut connection.out, connection.session.protocol).error(text);

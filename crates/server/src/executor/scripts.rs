@@ -6,6 +6,7 @@ use commands::command::{Access, Flags};
 use commands::context::PlannedKey;
 use commands::host::Host;
 use commands::index::PlanKind;
+use commands::run::RunFor;
 use commands::session::{Session, SessionFlags};
 use commands::table::{NUMBERED, ResolvedCommand};
 use keyspace::Busy;
@@ -177,7 +178,8 @@ impl Executor {
         let current = CurrentRequest { found, args: request.args(), keys: &[], size: 0 };
         let (data, protocol) = ((&mut *self.latching, &mut self.effects), session.protocol);
         let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
-        run_handler(&mut ctx, &mut Vec::new(), protocol, self.shared);
+        let out = (&mut Vec::new(), protocol);
+        run_handler(&mut ctx, out, RunFor::Request, self.shared, self.statistics);
         self.effects.shared_replies.parts().truncate_to(0);
         self.effects.needs_barrier = false;
         self.subscriptions.deliver_after_transaction(&mut Vec::new());

@@ -18,9 +18,10 @@
 use std::sync::Arc;
 
 use base::{DbIndex, Millis, Slot};
-use commands::acl::{DenialContext, User, Users};
+use commands::acl::{DenialContext, DenialEvent, User, Users};
 use commands::context::{Effects, PlannedKey};
 use commands::host::Host;
+use commands::run::RunFor;
 use commands::session::{BlockReason, Session, SessionFlags};
 use commands::table::{CATALOGUE, ResolvedCommand};
 use commands::tracking::Tracking;
@@ -215,14 +216,10 @@ impl Executor {
     ) {
         let Some(id) = connection.session.last_command else { return };
         connection.session.command_count += 1;
-        self.statistics.commands_processed.add(1);
         let ns = std::mem::take(&mut connection.waited_ns);
-        let statistics = self.statistics.command(id);
         self.statistics.ran(id, 1, ns);
         if let Some(code) = error {
-            statistics.rejected.add(1);
-            self.statistics.errors.add(1);
-            self.shared.monitoring.errors.count(code);
+            self.shared.monitoring.count_rejected(self.statistics, id, code);
         }
         if let Some(request) = waiter.and_then(|waiter| waiter.request.downcast_ref::<WaitingRequest>()) {
             let cost = Cost { ns, reply_size: 0, request_size: request.size };
@@ -364,14 +361,11 @@ impl Serving<'_> {
         // The user is deleted: the connection is about to be closed.
         let user = users.current(&request.user).ok_or_else(Vec::new)?;
         let (found, args) = (request.found, request.args.args());
-        user.check(found.id, args, request.db, self.data.db_count()).map_err(|denial| {
-            let name = CATALOGUE.name(found.id);
-            let cause = (denial, DenialContext::Toplevel);
-            self.shared.record_denied_request(waiter.client, user.name(), cause, (name, args));
-            let error = denial.error(user.name(), name);
-            self.statistics.command(found.id).rejected.add(1);
-            self.statistics.errors.add(1);
-            self.shared.monitoring.errors.count(error.code());
+        let place = (request.db, self.data.db_count());
+        let record = |event: &DenialEvent<'_>| self.shared.record_denial(waiter.client, event);
+        user.authorise(found.id, args, place, DenialContext::Toplevel, record).map_err(|denial| {
+            let error = denial.error(user.name(), CATALOGUE.name(found.id));
+            self.shared.monitoring.count_rejected(self.statistics, found.id, error.code());
             let mut reply = Vec::new();
             ReplyBuffer::new(&mut reply, request.protocol).error(error.text());
             reply
@@ -401,10 +395,13 @@ impl Serving<'_> {
         let started = Ticks::now();
         let data = (&mut *self.data, &mut *self.effects);
         let mut ctx = context(data, session, self.config, self.host, self.shared, current);
-        let failed = run_handler(&mut ctx, &mut out, request.protocol, self.shared);
-        if ctx.session.tracking.is_some() {
-            ctx.record_reads();
-        }
+        let failed = run_handler(
+            &mut ctx,
+            (&mut out, request.protocol),
+            RunFor::Request,
+            self.shared,
+            self.statistics,
+        );
         self.data.mode.hides_unheld = false;
         self.effects.shared_replies.accept(accepted);
         self.data.mode.touch = touch;
@@ -413,13 +410,7 @@ impl Serving<'_> {
             return None;
         }
         let ns = Ticks::now().ns_since(started);
-        let statistics = self.statistics.command(request.found.id);
         self.statistics.ran(request.found.id, 1, ns);
-        self.statistics.commands_processed.add(1);
-        if failed {
-            statistics.failed.add(1);
-            self.statistics.errors.add(1);
-        }
         let cost = Cost { ns, reply_size: out.len(), request_size: request.size };
         if command_log::is_wanted(self.config, cost) {
             self.log(waiter, request, cost);

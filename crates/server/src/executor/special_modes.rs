@@ -11,23 +11,21 @@ use commands::context::PlannedKey;
 use commands::error::CommandError;
 use commands::session::{BlockReason, Blocked, SessionFlags};
 use commands::subscriptions::SubscriptionKind;
-use commands::table::{CATALOGUE, NUMBERED, ResolvedCommand};
+use commands::table::{CATALOGUE, ResolvedCommand};
 use keyspace::slot_of_hash;
 use os::clock::{Ticks, Uptime};
 use sync::simulation::{Fault, planted};
 use sync::write_log::Room;
 use wire::number::parse_i64_strict;
-use wire::reply::{Protocol, ReplyBuffer};
+use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
 use super::{Executor, Step};
 use crate::connection::Connection;
 use crate::mail::Mail;
 use crate::monitoring::command_log::Cost;
+use crate::request::admission::{self, Candidate, Hindrance, Origin};
 use crate::shared::modes::GlobalFlags;
-
-/// The reply to a command on data of a connection in `MONITOR`, in the words of Valkey, where it counts as a replica.
-const MONITOR_DENIED: CommandError = CommandError::new("ERR Replica can't interact with the keyspace");
 
 /// How long a request waits for a congested worker before it checks again.
 const CONGESTION_WAIT: Duration = Duration::from_millis(1);
@@ -48,61 +46,18 @@ impl Executor {
         found: ResolvedCommand,
         keys: &[PlannedKey],
         args: Args<'_>,
+        lacks_memory: bool,
     ) -> Option<Step> {
-        let global_flags = self.flags.load();
         if connection.session.tracking.is_some() {
             self.limit_tracking(keys.len());
             // Events about keys evicted for this request precede its reply.
             self.subscriptions.deliver_after_command(&mut connection.session, &mut connection.out);
         }
-        let session = &connection.session;
-        if session.in_subscribed_mode() && session.protocol == Protocol::Resp2 && !is_for_subscribers(found) {
-            let name = super::refusals::full_name(found);
-            self.reject(connection, found, &CommandError::owned(format!(
-                "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
-                 this context"
-            )));
-            return Some(Step::Done);
+        let step = self.check_modes(connection, (found, keys, args), Origin::Client, lacks_memory);
+        if step.is_some() {
+            return step;
         }
-        if global_flags & GlobalFlags::APPEND_FAILED != 0
-            && let Some(step) = self.refuse_unwritable(connection, found, args)
-        {
-            return Some(step);
-        }
-        if global_flags & GlobalFlags::NO_REPLICAS != 0 && self.writes(connection, found, args) {
-            self.reject(connection, found, &CommandError::NO_REPLICAS);
-            return Some(Step::Done);
-        }
-        if global_flags & GlobalFlags::LOADING != 0 && self.refuses_while_loading(connection, found) {
-            return Some(Step::Done);
-        }
-        if global_flags & GlobalFlags::UNSAVED != 0
-            && (self.writes(connection, found, args) || NUMBERED[found.id.0 as usize].0 == "ping")
-        {
-            let text = CommandError::unsaved(self.settings.config.extended_redis_compatibility);
-            self.reject(connection, found, &text);
-            return Some(Step::Done);
-        }
-        if connection.session.flags.contains(SessionFlags::MONITOR)
-            && accesses_data(connection, found.command)
-        {
-            self.reject(connection, found, &MONITOR_DENIED);
-            return Some(Step::Done);
-        }
-        if global_flags & GlobalFlags::SNAPSHOT_FULL != 0
-            && self.writes(connection, found, args)
-            && self.changes_unsaved(found, keys)
-        {
-            return Some(self.wait_for_congestion(connection));
-        }
-        if global_flags & GlobalFlags::ANY_PAUSE != 0 && self.is_paused(connection, found, args, global_flags)
-        {
-            return Some(self.wait_for_end_of_pause(connection));
-        }
-        if connection.session.in_multi() && !found.command.flags.contains(Flags::NO_QUEUE) {
-            return Some(self.queue(connection, found, keys, args));
-        }
-        if global_flags & GlobalFlags::MONITORED != 0
+        if self.flags.is_set(GlobalFlags::MONITORED)
             && connection.session.unfinished.is_none()
             && !is_shown_afterwards(found.command)
             && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
@@ -169,35 +124,12 @@ impl Executor {
         self.shared.keyspace.log.has_room(size)
     }
 
-    /// While writing the append-only file fails: refuses a request that writes.
+    /// Makes a request wait for room in the write log. `None`: there is room now, or the file can't be written. Then the log
+    /// gets no room, and the checks that follow refuse what writes.
     #[cold]
-    fn refuse_unwritable(
-        &mut self,
-        connection: &mut Connection,
-        found: ResolvedCommand,
-        args: Args<'_>,
-    ) -> Option<Step> {
-        if !self.writes(connection, found, args) && found.command.name != "ping" {
-            return None;
-        }
-        let failure = self.shared.persistence.append_only.failure()?;
-        let error = format!("MISCONF Errors writing to the AOF file: {failure}");
-        self.reject(connection, found, &CommandError::owned(error));
-        Some(Step::Done)
-    }
-
-    /// Makes a request wait for room in the write log. `None`: there is room now. While the file can't be written, the log
-    /// gets no room, and the request is refused.
-    #[cold]
-    pub(super) fn wait_for_log(
-        &mut self,
-        connection: &mut Connection,
-        found: ResolvedCommand,
-        args: Args<'_>,
-        size: usize,
-    ) -> Option<Step> {
+    pub(super) fn wait_for_log(&mut self, connection: &mut Connection, size: usize) -> Option<Step> {
         if self.flags.is_set(GlobalFlags::APPEND_FAILED) {
-            return self.refuse_unwritable(connection, found, args);
+            return None;
         }
         // A sleeping reader makes no room.
         self.latching.notify_log();
@@ -208,7 +140,7 @@ impl Executor {
                 if self.flags.is_set(GlobalFlags::APPEND_FAILED)
                     && self.shared.keyspace.log.cancel_wait(connection.token.0) =>
             {
-                self.refuse_unwritable(connection, found, args)
+                None
             }
             Room::Waiting => {
                 connection.session.blocked = Some(Blocked { timeout: None, reason: BlockReason::Log });
@@ -224,79 +156,61 @@ impl Executor {
         Step::NotExecuted
     }
 
-    /// While files are loaded: refuses a command that may not run meanwhile. Returns whether it did.
-    fn refuses_while_loading(&mut self, connection: &mut Connection, found: ResolvedCommand) -> bool {
-        let is_allowed = |command: &Command| command.flags.contains(Flags::LOADING);
-        let queue = connection.session.multi.as_ref().filter(|_| found.command.access == Access::Queued);
-        let is_refused = !is_allowed(found.command)
-            || queue.is_some_and(|queue| queue.iter().any(|queued| !is_allowed(queued.found.command)));
-        if is_refused {
-            let is_redis = self.settings.config.extended_redis_compatibility;
-            self.reject(connection, found, &CommandError::loading(is_redis));
-        }
-        is_refused
-    }
-
-    /// Checks a request that waited for a latch: if a pause has begun meanwhile, it releases its latches
-    /// and waits for the end of the pause. If a load has begun, it is refused.
+    /// Applies what the modes of the server and the connection require ([`admission`]). `None`: the request may go on.
+    /// Otherwise it keeps no latches.
     #[cold]
-    pub(super) fn recheck_modes(
+    pub(super) fn check_modes(
         &mut self,
         connection: &mut Connection,
-        found: ResolvedCommand,
-        args: Args<'_>,
+        (found, keys, args): (ResolvedCommand, &[PlannedKey], Args<'_>),
+        origin: Origin,
+        lacks_memory: bool,
     ) -> Option<Step> {
-        if self.flags.is_set(GlobalFlags::LOADING) && self.refuses_while_loading(connection, found) {
-            self.latching.release();
-            return Some(Step::Done);
-        }
-        if !self.is_paused(connection, found, args, self.flags.load()) {
-            return None;
-        }
+        let modes = self.flags.load();
+        let failure = match modes & GlobalFlags::APPEND_FAILED {
+            0 => None,
+            _ => self.shared.persistence.append_only.failure(),
+        };
+        let candidate = Candidate {
+            origin,
+            found,
+            session: &connection.session,
+            modes,
+            flags: self.joint_flags(connection, found, args),
+            own_flags: own_flags(connection, found.command),
+            lacks_memory,
+            is_pause_in_force: modes & GlobalFlags::ANY_PAUSE != 0
+                && Uptime::now() < self.shared.modes.pause.until(),
+            outruns_snapshot: modes & GlobalFlags::SNAPSHOT_FULL != 0 && self.changes_unsaved(found, keys),
+            append_failure: failure.as_deref(),
+            is_redis: self.settings.config.extended_redis_compatibility,
+        };
+        let hindrance = admission::hindrance(&candidate)?;
         self.latching.release();
-        connection.attempt.for_writing = false;
-        Some(self.wait_for_end_of_pause(connection))
-    }
-
-    pub(super) fn is_paused(
-        &self,
-        connection: &Connection,
-        found: ResolvedCommand,
-        args: Args<'_>,
-        global_flags: u32,
-    ) -> bool {
-        if global_flags & GlobalFlags::ANY_PAUSE == 0 || Uptime::now() >= self.shared.modes.pause.until() {
-            return false;
-        }
-        if global_flags & GlobalFlags::PAUSED != 0 {
-            return !found.command.flags.contains(Flags::NO_PAUSE);
-        }
-        self.may_change(connection, found, args)
-    }
-
-    /// Whether a request, or one of the transaction that it runs, writes.
-    fn writes(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) -> bool {
-        self.has_any_flag(connection, found, args, Flags::WRITE)
+        Some(match hindrance {
+            Hindrance::Refused(error) => {
+                self.reject(connection, found, &error);
+                Step::Done
+            }
+            Hindrance::Snapshot => self.wait_for_congestion(connection),
+            Hindrance::Pause => {
+                connection.attempt.for_writing = false;
+                self.wait_for_end_of_pause(connection)
+            }
+            Hindrance::Queue => self.queue(connection, found, keys, args),
+        })
     }
 
     /// Whether a request, or one of the transaction that it runs, may change data. Some reads do, as `PFCOUNT`.
     pub(super) fn may_change(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) -> bool {
-        self.has_any_flag(connection, found, args, Flags::WRITE | Flags::MAY_REPLICATE)
+        self.joint_flags(connection, found, args).intersects(Flags::WRITE | Flags::MAY_REPLICATE)
     }
 
-    /// Whether a request, or one of the transaction that it runs, has one of the flags.
-    fn has_any_flag(
-        &self,
-        connection: &Connection,
-        found: ResolvedCommand,
-        args: Args<'_>,
-        flags: Flags,
-    ) -> bool {
+    /// The flags of a request and of all requests of the transaction that it runs, as the scripts among them declare.
+    fn joint_flags(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) -> Flags {
         let queue = connection.session.transaction().filter(|_| found.command.access == Access::Queued);
-        self.flags_of(found, args).intersects(flags)
-            || queue.is_some_and(|queue| {
-                queue.iter().any(|queued| self.flags_of(queued.found, queued.args).intersects(flags))
-            })
+        let queued = queue.into_iter().flat_map(|queue| queue.iter());
+        queued.fold(self.flags_of(found, args), |all, queued| all | self.flags_of(queued.found, queued.args))
     }
 
     /// Counts the changes and the time of a part of a command.
@@ -385,7 +299,7 @@ impl Executor {
         let is_doomed = connection.session.is_doomed();
         if let Some(queue) = connection.session.multi.as_mut().filter(|_| !is_doomed) {
             queue.push(found, args, keys);
-            if NUMBERED[usize::from(found.id.0)].0 == "select"
+            if found.command.flags.contains(Flags::SELECTS_DB)
                 && let Some(db) = args.get(1).and_then(parse_i64_strict)
                 && let Ok(db) = u16::try_from(db)
             {
@@ -493,13 +407,6 @@ impl Executor {
     }
 }
 
-/// Whether a RESP2 connection with subscriptions may run the command.
-fn is_for_subscribers(found: ResolvedCommand) -> bool {
-    // Compares the full name: `LATENCY RESET` and the like are not `RESET`.
-    found.command.flags.contains(Flags::PUSH_REPLY)
-        || matches!(NUMBERED[found.id.0 as usize].0.as_str(), "ping" | "quit" | "reset")
-}
-
 /// Ends the effect of `CLIENT CACHING`, which holds for one command or a whole transaction.
 pub(super) fn end_caching(connection: &mut Connection, found: ResolvedCommand) {
     let in_multi = connection.session.in_multi();
@@ -517,22 +424,14 @@ fn is_shown_afterwards(command: &Command) -> bool {
     command.access == Access::Queued || command.flags.contains(Flags::SESSION)
 }
 
-/// Whether a command, or one of the transaction that it runs, reads or changes data or publishes.
-fn accesses_data(connection: &Connection, command: &Command) -> bool {
-    let accesses =
-        |command: &Command| command.flags.intersects(Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE);
-    let queue = connection.session.multi.as_ref().filter(|_| command.access == Access::Queued);
-    accesses(command) || queue.is_some_and(|queue| queue.iter().any(|queued| accesses(queued.found.command)))
-}
-
 /// Whether a command may send messages or invalidations to other workers.
 fn may_publish(command: &Command) -> bool {
     command.access == Access::Queued || command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
 }
 
-/// Whether a command, or one of the transaction that it runs, may need more memory.
-pub(super) fn needs_memory(command: &Command, connection: &Connection) -> bool {
-    let denied = |command: &Command| command.flags.contains(Flags::DENYOOM);
-    let queue = connection.session.multi.as_ref().filter(|_| command.access == Access::Queued);
-    denied(command) || queue.is_some_and(|queue| queue.iter().any(|queued| denied(queued.found.command)))
+/// The flags of a command and of all commands of the transaction that it runs.
+pub(super) fn own_flags(connection: &Connection, command: &Command) -> Flags {
+    let queue = connection.session.transaction().filter(|_| command.access == Access::Queued);
+    let queued = queue.into_iter().flat_map(|queue| queue.iter());
+    queued.fold(command.flags, |all, queued| all | queued.found.command.flags)
 }

@@ -11,6 +11,7 @@ use base::Slot;
 use commands::command::{Access, Flags};
 use commands::context::PlannedKey;
 use commands::host::Host;
+use commands::run::RunFor;
 use commands::session::SessionFlags;
 use keyspace::slot_of_hash;
 use os::clock::Ticks;
@@ -110,7 +111,6 @@ impl Executor {
         connection.parts.append(self.effects.shared_replies.parts());
         connection.session.last_command = Some(exec.id);
         connection.session.command_count += 2;
-        self.statistics.commands_processed.add(2);
         let ns = started.ns_since(began);
         self.refresh_time(*started);
         self.statistics.ran(exec.id, 1, ns);
@@ -166,7 +166,6 @@ impl Executor {
         let ns = now.ns_since(*started) / count as u64;
         *started = now;
         self.statistics.ran(plan.id, count as u64, ns * count as u64);
-        self.statistics.commands_processed.add(count as u64);
         connection.session.command_count += count as u64;
         let cost = Cost { ns, reply_size, request_size: plan.requests.size() };
         self.log_if_notable(connection, found, planned.args(plan, 0, bytes), cost);
@@ -186,15 +185,14 @@ impl Executor {
         let plan = &planned.plans[at];
         let Some(found) = plan.found() else { return };
         let (protocol, size) = (connection.session.protocol, plan.requests.size());
-        let mut failed_count = 0;
         let mut largest = (0, 0);
         for (nth, (args, keys)) in planned.requests_from(plan, 0, bytes).enumerate() {
             let mark = connection.out.len();
             let current = CurrentRequest { found, args, keys, size };
             let (data, session) = ((&mut *self.latching, &mut self.effects), &mut connection.session);
             let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
-            failed_count += u64::from(run_handler(&mut ctx, &mut connection.out, protocol, self.shared));
-            ctx.delete_expired_at_once();
+            let out = (&mut connection.out, protocol);
+            run_handler(&mut ctx, out, RunFor::Part, self.shared, self.statistics);
             let reply_size =
                 connection.out.len() - mark + self.effects.shared_replies.parts().size_since(mark);
             largest = largest.max((reply_size, nth));
@@ -204,11 +202,6 @@ impl Executor {
         let ns = now.ns_since(*started) / count;
         *started = now;
         self.statistics.ran(plan.id, count, ns * count);
-        self.statistics.commands_processed.add(count);
-        if failed_count > 0 {
-            self.statistics.command(plan.id).failed.add(failed_count);
-            self.statistics.errors.add(failed_count);
-        }
         let (reply_size, nth) = largest;
         let cost = Cost { ns, reply_size, request_size: size };
         self.log_if_notable(connection, found, planned.args(plan, nth, bytes), cost);

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
+use commands::acl::DenialEvent;
 use commands::acl::{LoggedDenial, MissingPermission};
-use commands::host::DenialEvent;
 use sync::atomic::{AtomicU64, Ordering};
 use sync::{Mutex, MutexGuard};
 

@@ -242,6 +242,7 @@ impl WorkerStatistics {
     /// Counts `calls` executions of a command that took `ns` nanoseconds together.
     #[inline]
     pub fn ran(&self, id: CommandId, calls: u64, ns: u64) {
+        self.commands_processed.add(calls);
         let command = self.command(id);
         command.calls.add(calls);
         command.ns.add(ns);

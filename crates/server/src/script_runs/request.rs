@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use base::Slot;
 use base::limits::SLOT_COUNT;
-use commands::acl::DenialContext;
+use commands::acl::{DenialContext, DenialEvent};
 use commands::command::{Access, Flags, find_keys};
 use commands::context::{Ctx, PlannedKey};
 use commands::error::CommandError;
 use commands::help::unknown_subcommand;
-use commands::host::{DenialEvent, ScriptKind};
-use commands::reply::Reply;
+use commands::host::ScriptKind;
+use commands::run::{self, RunFor};
 use commands::session::SessionFlags;
 use commands::table::ResolvedCommand;
 use keyspace::{SCRIPT_TOKEN, slot_of_hash};
@@ -22,6 +22,7 @@ use wire::request::Args;
 
 use super::job::{Code, Job};
 use crate::monitoring::command_log::Cost;
+use crate::request::admission::{self, Candidate, Hindrance, Origin};
 use crate::scripts::{ScriptLatches, errors};
 use crate::shared::modes::GlobalFlags;
 
@@ -82,12 +83,12 @@ impl Job {
 
     /// Counts an error of a request that is not run.
     fn counted(&self, found: Option<ResolvedCommand>, error: CommandError) -> CommandError {
-        let statistics = self.shared.monitoring.statistics.thread(self.thread);
-        if let Some(found) = found {
-            statistics.command(found.id).rejected.add(1);
+        let monitoring = &self.shared.monitoring;
+        let statistics = monitoring.statistics.thread(self.thread);
+        match found {
+            Some(found) => monitoring.count_rejected(statistics, found.id, error.code()),
+            None => monitoring.count_error(statistics, error.code()),
         }
-        statistics.errors.add(1);
-        self.shared.monitoring.errors.count(error.code());
         error
     }
 
@@ -115,38 +116,38 @@ impl Job {
         if self.reads_only && flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             return refused(self, errors::READ_ONLY);
         }
-        if flags.contains(Flags::WRITE) {
-            self.check_writes(found)?;
-        }
-        if flags.contains(Flags::DENYOOM)
-            && self.data.mode.is_over_memory_limit
-            && !self.allows_oom
-            && !self.has_written
-        {
-            return Err(self.counted(Some(found), CommandError::OUT_OF_MEMORY));
-        }
-        Ok(())
+        self.check_modes(found)
     }
 
-    /// Checks the modes of the server in which nothing is written. A script that has written continues.
-    fn check_writes(&self, found: ResolvedCommand) -> Result<(), CommandError> {
-        let modes = self.shared.modes.flags.load();
-        let refusing = GlobalFlags::NO_REPLICAS | GlobalFlags::APPEND_FAILED | GlobalFlags::UNSAVED;
-        if modes & refusing == 0 || self.has_written {
+    /// Checks what the modes of the server require. A script that has written continues.
+    fn check_modes(&self, found: ResolvedCommand) -> Result<(), CommandError> {
+        let (modes, flags) = (self.shared.modes.flags.load(), found.command.flags);
+        let lacks_memory =
+            flags.contains(Flags::DENYOOM) && self.data.mode.is_over_memory_limit && !self.allows_oom;
+        if modes == 0 && !lacks_memory || self.has_written {
             return Ok(());
         }
-        let failure = self.shared.persistence.append_only.failure();
-        let error = match failure.filter(|_| modes & GlobalFlags::APPEND_FAILED != 0) {
-            Some(failure) => {
-                CommandError::owned(format!("MISCONF Errors writing to the AOF file: {failure}"))
-            }
-            None if modes & GlobalFlags::NO_REPLICAS != 0 => CommandError::NO_REPLICAS,
-            None if modes & GlobalFlags::UNSAVED != 0 => {
-                CommandError::unsaved(self.config.extended_redis_compatibility)
-            }
-            None => return Ok(()),
+        let failure = match modes & GlobalFlags::APPEND_FAILED {
+            0 => None,
+            _ => self.shared.persistence.append_only.failure(),
         };
-        Err(self.counted(Some(found), error))
+        let candidate = Candidate {
+            origin: Origin::Script,
+            found,
+            session: &self.session,
+            modes,
+            flags,
+            own_flags: flags,
+            lacks_memory,
+            is_pause_in_force: false,
+            outruns_snapshot: false,
+            append_failure: failure.as_deref(),
+            is_redis: self.config.extended_redis_compatibility,
+        };
+        match admission::hindrance(&candidate) {
+            Some(Hindrance::Refused(error)) => Err(self.counted(Some(found), error)),
+            _ => Ok(()),
+        }
     }
 
     /// Adopts the current permissions of the user, which may have changed while the script was paused. A script that has
@@ -164,19 +165,12 @@ impl Job {
 
     fn check_permissions(&mut self, found: ResolvedCommand, args: Args<'_>) -> Result<(), CommandError> {
         let user = Arc::clone(&self.session.user);
-        let Err(denial) = user.check(found.id, args, self.session.db, self.data.db_count()) else {
+        let record = |event: &DenialEvent<'_>| self.host.record_denial(&self.session, event);
+        let place = (self.session.db, self.data.db_count());
+        let Err(denial) = user.authorise(found.id, args, place, DenialContext::Lua, record) else {
             return Ok(());
         };
-        let name = user.full_name(found.id);
-        let object = denial.object(name, args);
-        let event = DenialEvent {
-            missing: Some(denial.missing),
-            context: DenialContext::Lua,
-            object: &object,
-            user: user.name(),
-        };
-        self.host.record_denial(&self.session, &event);
-        let error = denial.error(user.name(), name);
+        let error = denial.error(user.name(), user.full_name(found.id));
         let text = error.text();
         let reason = text.strip_prefix(b"NOPERM ").unwrap_or(text);
         // Counted as the denial that it is, although its text has another code.
@@ -330,8 +324,6 @@ impl Job {
 
     fn run(&mut self, found: ResolvedCommand, args: Args<'_>, out: &mut Vec<u8>) {
         let began = Ticks::now();
-        let (db, dirty_before) = (self.session.db, self.effects.dirty);
-        self.effects.has_emptied = false;
         let protocol = self.session.protocol;
         let mut ctx = Ctx {
             data: &mut self.data,
@@ -345,22 +337,13 @@ impl Job {
             effects: &mut self.effects,
             hasher: self.shared.keyspace.hasher(),
         };
-        let result = (found.command.run)(&mut ctx, args, Reply::new(ReplyBuffer::new(out, protocol)));
-        if ctx.session.tracking.is_some() {
-            ctx.record_reads();
-        }
-        ctx.delete_expired_at_once();
-        self.effects.log_request(&mut self.data, found.command, args, db, dirty_before);
+        let result = run::run(&mut ctx, &mut ReplyBuffer::new(out, protocol), RunFor::Part);
         self.session.blocked = None;
         self.session.unfinished = None;
         self.session.flags.remove(SessionFlags::CLOSE_AFTER_REPLY);
         let statistics = self.shared.monitoring.statistics.thread(self.thread);
         if let Err(error) = result {
-            out.clear();
-            ReplyBuffer::new(out, protocol).error(error.text());
-            statistics.command(found.id).failed.add(1);
-            statistics.errors.add(1);
-            self.shared.monitoring.errors.count(error.code());
+            self.shared.monitoring.count_failed(statistics, found.id, &error);
         }
         let ns = Ticks::now().ns_since(began);
         self.called_ns += ns;
@@ -370,7 +353,6 @@ impl Job {
         if self.thresholds.are_exceeded(cost) {
             self.shared.monitoring.log_command(&self.config, &self.session, found, args, cost);
         }
-        statistics.commands_processed.add(1);
         self.session.command_count += 1;
         let unshown = Flags::SKIP_MONITOR | Flags::ADMIN;
         if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) && !found.command.flags.intersects(unshown)

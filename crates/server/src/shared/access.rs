@@ -8,14 +8,13 @@
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use commands::acl::{Denial, DenialContext, Grammar, Users};
+use commands::acl::DenialEvent;
+use commands::acl::{Grammar, Users};
 use commands::error::CommandError;
-use commands::host::DenialEvent;
 use commands::table::CATALOGUE;
 use config::Config;
 use sync::Mutex;
 use sync::atomic::{AtomicU64, Ordering};
-use wire::request::Args;
 
 use super::Shared;
 use crate::mail::Mail;
@@ -118,21 +117,6 @@ impl Shared {
                 "ERR There was an error trying to save the ACLs. Please check the server logs for more information",
             )
         })
-    }
-
-    /// Records that a request of a client was denied.
-    pub fn record_denied_request(
-        &self,
-        client: u64,
-        user: &[u8],
-        (denial, context): (Denial, DenialContext),
-        (name, args): (&str, Args<'_>),
-    ) {
-        let object = denial.object(name, args);
-        self.record_denial(
-            client,
-            &DenialEvent { missing: Some(denial.missing), context, object: &object, user },
-        );
     }
 
     /// Records a denial for a client.

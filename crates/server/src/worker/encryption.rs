@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
+use commands::acl::DenialEvent;
 use commands::acl::{DenialContext, MissingPermission};
-use commands::host::DenialEvent;
 use commands::reply_buffers::ReplyParts;
 use config::TlsAuthClientsUser;
 use os::clock::Ticks;

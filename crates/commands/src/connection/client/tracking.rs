@@ -23,7 +23,7 @@ const ON_OFF: Arg = Arg::one_of("status", &[Arg::word("on", "ON"), Arg::word("of
 pub const TRACKING: Command = Command::keyless(
     "tracking",
     -3,
-    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE),
+    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::BEGINS_TRACKING),
     Doc::new(
         Group::Connection,
         "6.0.0",

@@ -10,7 +10,7 @@ use base::DbIndex;
 use wire::request::Args;
 
 use super::catalogue::{Databases, accesses_data, has_keys};
-use super::denial::{Denial, MissingPermission};
+use super::denial::{Denial, DenialContext, DenialEvent, MissingPermission};
 use super::selector::{ChannelRights, DatabaseRights, Selector};
 use super::user::User;
 use crate::command::{Begin, Find, Flags, KeyFlags, KeySpec, find_spec_keys};
@@ -44,6 +44,25 @@ impl User {
             }
         }
         Err(worst)
+    }
+
+    /// As [`Self::check`] in a database of several, for a request that is to be run now: `record` gets a denial for the log.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn authorise(
+        &self,
+        id: CommandId,
+        args: Args<'_>,
+        (db, db_count): (DbIndex, usize),
+        context: DenialContext,
+        record: impl FnOnce(&DenialEvent<'_>),
+    ) -> Result<(), Denial> {
+        self.check(id, args, db, db_count).inspect_err(|denial| {
+            let object = denial.object(self.full_name(id), args);
+            let missing = Some(denial.missing);
+            record(&DenialEvent { missing, context, object: &object, user: self.name() });
+        })
     }
 
     /// Whether a selector that allows the request also allows reading all keys. `SORT` reads keys that its arguments

@@ -37,6 +37,19 @@ pub enum DenialContext {
     Lua,
 }
 
+/// A denied request.
+#[derive(Clone, Copy, Debug)]
+pub struct DenialEvent<'a> {
+    /// The missing permission; `None`: an authentication failed.
+    pub missing: Option<MissingPermission>,
+    /// The context of the request.
+    pub context: DenialContext,
+    /// The command, key, channel or database.
+    pub object: &'a [u8],
+    /// The name of the user.
+    pub user: &'a [u8],
+}
+
 /// An entry of `ACL LOG`: a denied request, or several equal ones.
 #[derive(Clone, Debug)]
 pub struct LoggedDenial {

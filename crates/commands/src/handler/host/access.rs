@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::acl::{DenialContext, LoggedDenial, MissingPermission, Users};
+use crate::acl::{DenialEvent, LoggedDenial, Users};
 use crate::error::CommandError;
 use crate::session::Session;
 
@@ -27,17 +27,4 @@ pub trait AccessControl {
     fn denials(&self, count: usize) -> Vec<LoggedDenial>;
     /// Deletes the entries of the log of denials.
     fn clear_denials(&self);
-}
-
-/// A denied request.
-#[derive(Clone, Copy, Debug)]
-pub struct DenialEvent<'a> {
-    /// The missing permission; `None`: an authentication failed.
-    pub missing: Option<MissingPermission>,
-    /// The context of the request.
-    pub context: DenialContext,
-    /// The command, key, channel or database.
-    pub object: &'a [u8],
-    /// The name of the user.
-    pub user: &'a [u8],
 }

@@ -107,6 +107,10 @@ const UNSHOWN: Flags = Flags::SESSION
     .union(Flags::PUSH_REPLY)
     .union(Flags::LOG_VERBATIM)
     .union(Flags::LOG_INSTEAD)
+    .union(Flags::SHOWS_HEALTH)
+    .union(Flags::FOR_SUBSCRIBERS)
+    .union(Flags::SELECTS_DB)
+    .union(Flags::BEGINS_TRACKING)
     .union(Flags::PRIVATE_SUBCOMMANDS);
 
 fn write_flags(out: &mut ReplyBuffer<'_>, command: &Command, are_movable: bool) {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use commands::acl::DenialEvent;
 use commands::acl::{LoggedDenial, Users};
 use commands::error::CommandError;
-use commands::host::{AccessControl, DenialEvent};
+use commands::host::AccessControl;
 use commands::session::Session;
 use sync::simulation::{self, Fault};
 

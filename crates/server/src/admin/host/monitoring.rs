@@ -37,13 +37,9 @@ impl ServerReport for WorkerHost {
     ) {
         let command = queued.found.command;
         let statistics = self.shared.monitoring.statistics.thread(self.thread);
-        let of_command = statistics.command(queued.found.id);
         statistics.ran(queued.found.id, 1, cost.ns);
-        statistics.commands_processed.add(1);
         if let Some(error) = error {
-            of_command.failed.add(1);
-            statistics.errors.add(1);
-            self.shared.monitoring.errors.count(error.code());
+            self.shared.monitoring.count_failed(statistics, queued.found.id, error);
         }
         let args = queued.args;
         let cost = Cost { ns: cost.ns, reply_size: cost.reply_size, request_size: args.wire_size() };
@@ -59,8 +55,8 @@ impl ServerReport for WorkerHost {
     }
 
     fn record_queued_denial(&self, error: &CommandError) {
-        self.shared.monitoring.statistics.thread(self.thread).errors.add(1);
-        self.shared.monitoring.errors.count(error.code());
+        let monitoring = &self.shared.monitoring;
+        monitoring.count_error(monitoring.statistics.thread(self.thread), error.code());
     }
 
     fn monitor(&self, _session: &Session, enabled: bool) {

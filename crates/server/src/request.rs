@@ -1,0 +1,3 @@
+//! Whether a request may run: the rules that hold for every way to run one.
+
+pub mod admission;

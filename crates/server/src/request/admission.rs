@@ -1,0 +1,301 @@
+//! Whether the modes of the server and the connection allow a request now: one list of checks for requests of clients, of
+//! scripts, and of those that continue after a wait. The first check that applies decides, so its error wins, in the order of
+//! Valkey.
+//!
+//! A pure function of a [`Candidate`]. Authentication and permissions are checked before (`executor/permissions.rs`); what
+//! they require is in `commands::acl`.
+
+use commands::command::{Access, Flags};
+use commands::error::CommandError;
+use commands::session::{Session, SessionFlags};
+use commands::table::{CATALOGUE, ResolvedCommand};
+use wire::reply::Protocol;
+
+use crate::shared::modes::GlobalFlags;
+
+/// Why a request is to be checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A client has sent it.
+    Client,
+    /// It has been admitted, and has waited for a latch since.
+    Resumed,
+    /// A script calls it.
+    Script,
+}
+
+/// A request to be checked.
+pub struct Candidate<'a> {
+    /// Why it is checked.
+    pub origin: Origin,
+    /// The command.
+    pub found: ResolvedCommand,
+    /// The session that runs it.
+    pub session: &'a Session,
+    /// The modes of the server ([`GlobalFlags`]).
+    pub modes: u32,
+    /// The flags of the command, and of all commands of the transaction that it runs, as the scripts among them declare.
+    pub flags: Flags,
+    /// As the commands define them.
+    pub own_flags: Flags,
+    /// Whether it needs memory, and there is none.
+    pub lacks_memory: bool,
+    /// Whether a pause of clients has not ended yet.
+    pub is_pause_in_force: bool,
+    /// Whether it may change entries that the snapshot must save first, and has no room to preserve.
+    pub outruns_snapshot: bool,
+    /// Why the append-only file can't be written, while that is so.
+    pub append_failure: Option<&'a str>,
+    /// `extended-redis-compatibility`: errors have the words of Redis.
+    pub is_redis: bool,
+}
+
+/// Why a request does not run now.
+#[derive(Debug)]
+pub enum Hindrance {
+    /// It is refused with this error.
+    Refused(CommandError),
+    /// It waits until the snapshot has made room.
+    Snapshot,
+    /// It waits for the end of the pause.
+    Pause,
+    /// It is queued for `EXEC`.
+    Queue,
+}
+
+/// The checks, in the order in which they decide, and the origins of the requests that they are for.
+const CHECKS: [(Check, &[Origin]); 11] = {
+    use Origin::{Client, Resumed, Script};
+    [
+        (memory, &[Client]),
+        (saving, &[Client, Script]),
+        (append_only_file, &[Client, Script]),
+        (replicas, &[Client, Script]),
+        (memory, &[Script]),
+        (subscriptions, &[Client]),
+        (loading, &[Client, Resumed]),
+        (monitors, &[Client]),
+        (snapshot, &[Client]),
+        (pause, &[Client, Resumed]),
+        (transaction, &[Client]),
+    ]
+};
+
+type Check = fn(&Candidate<'_>) -> Option<Hindrance>;
+
+/// The reply to a command on data of a connection in `MONITOR`, in the words of Valkey, where it counts as a replica.
+const MONITOR_DENIED: CommandError = CommandError::new("ERR Replica can't interact with the keyspace");
+
+/// What hinders a request. `None`: it may run now.
+#[must_use]
+pub fn hindrance(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    let mut checks = CHECKS.iter().filter(|(_, origins)| origins.contains(&candidate.origin));
+    checks.find_map(|(check, _)| check(candidate))
+}
+
+impl Candidate<'_> {
+    fn has_mode(&self, mode: u32) -> bool {
+        self.modes & mode != 0
+    }
+
+    /// Whether it writes, or must show whether writes are refused, as `PING` does for health checks.
+    fn writes_or_shows_health(&self) -> bool {
+        self.writes() || self.origin == Origin::Client && self.own_flags.contains(Flags::SHOWS_HEALTH)
+    }
+
+    fn writes(&self) -> bool {
+        self.flags.contains(Flags::WRITE)
+    }
+}
+
+fn refused(error: CommandError) -> Option<Hindrance> {
+    Some(Hindrance::Refused(error))
+}
+
+fn memory(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    candidate.lacks_memory.then_some(Hindrance::Refused(CommandError::OUT_OF_MEMORY))
+}
+
+fn subscriptions(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    let Candidate { session, found, .. } = *candidate;
+    let is_confined = session.in_subscribed_mode() && session.protocol == Protocol::Resp2;
+    if !is_confined || found.command.flags.intersects(Flags::PUSH_REPLY | Flags::FOR_SUBSCRIBERS) {
+        return None;
+    }
+    let name = CATALOGUE.name(found.id);
+    refused(CommandError::owned(format!(
+        "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
+         this context"
+    )))
+}
+
+fn append_only_file(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    let failure = candidate.append_failure.filter(|_| candidate.writes_or_shows_health())?;
+    refused(CommandError::owned(format!("MISCONF Errors writing to the AOF file: {failure}")))
+}
+
+fn replicas(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    (candidate.has_mode(GlobalFlags::NO_REPLICAS) && candidate.writes())
+        .then_some(Hindrance::Refused(CommandError::NO_REPLICAS))
+}
+
+fn loading(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    if !candidate.has_mode(GlobalFlags::LOADING) {
+        return None;
+    }
+    let is_allowed = |found: ResolvedCommand| found.command.flags.contains(Flags::LOADING);
+    let queue = candidate.session.multi.as_ref().filter(|_| candidate.found.command.access == Access::Queued);
+    if is_allowed(candidate.found)
+        && queue.is_none_or(|queue| queue.iter().all(|queued| is_allowed(queued.found)))
+    {
+        return None;
+    }
+    refused(CommandError::loading(candidate.is_redis))
+}
+
+fn saving(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    (candidate.has_mode(GlobalFlags::UNSAVED) && candidate.writes_or_shows_health())
+        .then(|| Hindrance::Refused(CommandError::unsaved(candidate.is_redis)))
+}
+
+/// A connection in `MONITOR` may not read or change data, or publish.
+fn monitors(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    (candidate.session.flags.contains(SessionFlags::MONITOR)
+        && candidate.own_flags.intersects(Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE))
+    .then_some(Hindrance::Refused(MONITOR_DENIED))
+}
+
+fn snapshot(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    (candidate.outruns_snapshot && candidate.writes()).then_some(Hindrance::Snapshot)
+}
+
+fn pause(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    if !candidate.is_pause_in_force {
+        return None;
+    }
+    let waits = match candidate.has_mode(GlobalFlags::PAUSED) {
+        true => !candidate.found.command.flags.contains(Flags::NO_PAUSE),
+        false => candidate.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE),
+    };
+    waits.then_some(Hindrance::Pause)
+}
+
+fn transaction(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    (candidate.session.in_multi() && !candidate.found.command.flags.contains(Flags::NO_QUEUE))
+        .then_some(Hindrance::Queue)
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Millis;
+    use commands::acl::Users;
+    use commands::index::Index;
+
+    use super::*;
+
+    /// What the checks of a SET look at.
+    struct State {
+        session: Session,
+        modes: u32,
+        lacks_memory: bool,
+        is_pause_in_force: bool,
+        outruns_snapshot: bool,
+        append_failure: Option<&'static str>,
+    }
+
+    /// A state in which a check applies, and how its outcome begins.
+    type Row = (fn(&mut State), &'static str);
+
+    const UNSAVED: Row = (|state| state.modes |= GlobalFlags::UNSAVED, "MISCONF Valkey");
+    const UNWRITABLE: Row = (|state| state.append_failure = Some("no space"), "MISCONF Errors");
+    const NO_REPLICAS: Row = (|state| state.modes |= GlobalFlags::NO_REPLICAS, "NOREPLICAS");
+    const NO_MEMORY: Row = (|state| state.lacks_memory = true, "OOM");
+    const LOADING: Row = (|state| state.modes |= GlobalFlags::LOADING, "LOADING");
+    const PAUSED: Row = (|state| state.is_pause_in_force = true, "Some(Pause)");
+    const SUBSCRIBED: Row =
+        (|state| state.session.flags |= SessionFlags::SUBSCRIBED, "ERR Can't execute 'set'");
+    const MONITOR: Row = (|state| state.session.flags |= SessionFlags::MONITOR, "ERR Replica");
+    const SNAPSHOT_FULL: Row = (|state| state.outruns_snapshot = true, "Some(Snapshot)");
+    const MULTI: Row = (|state| state.session.multi = Some(Box::default()), "Some(Queue)");
+
+    /// The order of `processCommand` in Valkey.
+    const OF_CLIENT: [Row; 10] = [
+        NO_MEMORY,
+        UNSAVED,
+        UNWRITABLE,
+        NO_REPLICAS,
+        SUBSCRIBED,
+        LOADING,
+        MONITOR,
+        SNAPSHOT_FULL,
+        PAUSED,
+        MULTI,
+    ];
+
+    fn outcome(origin: Origin, command: &str, rows: &[Row]) -> String {
+        let found = Index::new().find(command.as_bytes()).expect("a command");
+        let mut state = State {
+            session: Session::new(1, String::new(), String::new(), Millis(0), &Users::new(&CATALOGUE)),
+            modes: 0,
+            lacks_memory: false,
+            is_pause_in_force: false,
+            outruns_snapshot: false,
+            append_failure: None,
+        };
+        rows.iter().for_each(|(apply, _)| apply(&mut state));
+        let candidate = Candidate {
+            origin,
+            found,
+            session: &state.session,
+            modes: state.modes,
+            flags: found.command.flags,
+            own_flags: found.command.flags,
+            lacks_memory: state.lacks_memory,
+            is_pause_in_force: state.is_pause_in_force,
+            outruns_snapshot: state.outruns_snapshot,
+            append_failure: state.append_failure,
+            is_redis: false,
+        };
+        match hindrance(&candidate) {
+            Some(Hindrance::Refused(error)) => String::from_utf8_lossy(error.text()).into_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn expect_order(origin: Origin, rows: &[Row]) {
+        for (index, (_, expected)) in rows.iter().enumerate() {
+            for all in [&rows[index..], &rows[index..=index]] {
+                let outcome = outcome(origin, "set", all);
+                assert!(outcome.starts_with(expected), "{origin:?}, {index}: {outcome}");
+            }
+        }
+        assert_eq!(outcome(origin, "set", &[]), "None");
+    }
+
+    #[test]
+    fn the_first_check_decides() {
+        expect_order(Origin::Client, &OF_CLIENT);
+        expect_order(Origin::Script, &[UNSAVED, UNWRITABLE, NO_REPLICAS, NO_MEMORY]);
+        expect_order(Origin::Resumed, &[LOADING, PAUSED]);
+    }
+
+    #[test]
+    fn the_other_checks_are_not_for_every_origin() {
+        let others = [SUBSCRIBED, LOADING, MONITOR, SNAPSHOT_FULL, PAUSED, MULTI];
+        assert_eq!(outcome(Origin::Script, "set", &others), "None");
+        let others = [NO_MEMORY, UNSAVED, UNWRITABLE, NO_REPLICAS, SUBSCRIBED, MONITOR, SNAPSHOT_FULL, MULTI];
+        assert_eq!(outcome(Origin::Resumed, "set", &others), "None");
+    }
+
+    #[test]
+    fn health_checks_show_that_changes_are_not_stored() {
+        for (row, expected) in
+            [(UNSAVED, "MISCONF Valkey"), (UNWRITABLE, "MISCONF Errors"), (NO_REPLICAS, "None")]
+        {
+            assert!(outcome(Origin::Client, "ping", &[row]).starts_with(expected), "{expected}");
+            assert_eq!(outcome(Origin::Script, "ping", &[row]), "None");
+            assert_eq!(outcome(Origin::Client, "get", &[row]), "None");
+        }
+        assert_eq!(outcome(Origin::Client, "ping", &[SUBSCRIBED, MONITOR]), "None");
+    }
+}
