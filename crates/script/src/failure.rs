@@ -120,23 +120,21 @@ pub(crate) fn named_place(source: &[u8], line: &[u8]) -> Vec<u8> {
     [b" script: on ", source, b":", line, b"."].concat()
 }
 
-/// [`named_place`] of the script that runs: where its own code is.
+/// The longest name of code that a place shows, in bytes: a script may give code that it compiles any name.
+const SOURCE_SIZE_MAX: usize = 60;
+
+/// [`named_place`] of the script that runs: where its own code is. Empty if none of its frames is among the first ones.
 pub(crate) fn place_in_script(lua: &Lua) -> String {
-    for level in 0.. {
-        let frame = lua.inspect_stack(level, |debug| {
-            let source = debug.source().source.map(|text| text.into_owned()).unwrap_or_default();
-            (source, debug.current_line())
-        });
-        match frame {
-            Some((source, Some(line))) if source.starts_with('@') => {
-                let place = named_place(source.as_bytes(), line.to_string().as_bytes());
-                return String::from_utf8_lossy(&place).into_owned();
-            }
-            Some(_) => {}
-            None => break,
-        }
-    }
-    String::new()
+    let place = |level| {
+        lua.inspect_stack(level, |debug| {
+            let source = debug.source().source?;
+            let is_name = source.starts_with('@') && source.len() <= SOURCE_SIZE_MAX;
+            let line = debug.current_line().filter(|_| is_name)?;
+            let place = named_place(source.as_bytes(), line.to_string().as_bytes());
+            Some(String::from_utf8_lossy(&place).into_owned())
+        })
+    };
+    (0..FRAME_COUNT_MAX).map_while(place).find_map(|place| place).unwrap_or_default()
 }
 
 /// Returns what a script sees of an error: a table, a text, or nil if it must not catch it.

@@ -1,5 +1,6 @@
 //! The `broadloom` binary: the server, and the tools that come with it as subcommands.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -9,7 +10,7 @@ static ALLOCATOR: sync::allocator::CountingAllocator<mimalloc::MiMalloc> =
 fn main() -> ExitCode {
     let mut arguments: Vec<_> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|first| first == "bench") {
-        return bench::run(std::iter::once("broadloom bench".into()).chain(arguments.into_iter().skip(2)));
+        return bench(&arguments[2..]);
     }
     let program = arguments.first().map(|program| program.as_encoded_bytes()).unwrap_or_default();
     if program.ends_with(b"redis-check-rdb") || program.ends_with(b"valkey-check-rdb") {
@@ -22,4 +23,15 @@ fn main() -> ExitCode {
         return server::check_aof::run(&name, &arguments);
     }
     server::serve(arguments)
+}
+
+#[cfg(feature = "bench")]
+fn bench(arguments: &[OsString]) -> ExitCode {
+    bench::run(std::iter::once("broadloom bench".into()).chain(arguments.iter().cloned()))
+}
+
+#[cfg(not(feature = "bench"))]
+fn bench(_arguments: &[OsString]) -> ExitCode {
+    eprintln!("broadloom was built without the load generator (the feature `bench`, which is on by default)");
+    ExitCode::FAILURE
 }

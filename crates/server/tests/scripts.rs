@@ -6,7 +6,9 @@ mod support;
 
 use support::{Client, Server, on_each_backend, shown, wait_for};
 
-const ONE_WORKER: &[&str] = &["--io-threads", "1", "--save", "", "--busy-reply-threshold", "100"];
+/// One worker, and a seed with which no two keys of a test are in one slot.
+const ONE_WORKER: &[&str] =
+    &["--io-threads", "1", "--save", "", "--busy-reply-threshold", "100", "--hash-seed", "distinct slots"];
 
 /// Accesses only the key that it declares, and does not end.
 const ENDLESS: &str = "redis.call('GET', KEYS[1]) while true do end";

@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use base::{DbIndex, Millis};
+use base::{DbIndex, Millis, Slot};
 use collections::{
     AllocContext, Collection, Entry, ExpiryChange, Kind, LastGuess, NewValue, Object, ValueRef,
 };
 use config::{ClientClass, Config};
 pub use keyspace::EffectArg;
 pub use keyspace::EventClass;
-use keyspace::{Key, KeyHasher, Latched};
+use keyspace::{Key, KeyHasher, Latched, slot_of_hash};
 use wire::number::parse_i64_strict;
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
@@ -42,6 +42,13 @@ impl PlannedKey {
     #[inline]
     pub const fn new(hash: u64, arg: u32) -> Self {
         Self { hash, arg, guess: LastGuess::none() }
+    }
+
+    /// The key's slot.
+    #[must_use]
+    #[inline(always)]
+    pub const fn slot(&self) -> Slot {
+        slot_of_hash(self.hash)
     }
 
     /// Returns the key, whose bytes are in `args`.

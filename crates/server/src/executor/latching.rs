@@ -7,7 +7,7 @@ use base::limits::SLOT_COUNT;
 use commands::command::{Access, Flags};
 use commands::context::PlannedKey;
 use commands::session::Queued;
-use keyspace::{Busy, Latched, Latches, SCRIPT_TOKEN, slot_of_hash};
+use keyspace::{Busy, Latched, Latches, SCRIPT_TOKEN};
 use sync::Mode;
 
 use super::{CurrentRequest, Executor};
@@ -67,15 +67,13 @@ impl Executor {
             if connection.attempt.tries.keeps_latches() {
                 self.slots.push(SCRIPT_TOKEN);
             }
-            self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
+            self.slots.extend(keys.iter().map(|key| key.slot()));
             let (latches, data) = self.latching.split();
             return latch_in_order(latches, data, &mut self.slots, mode).map_err(failed);
         }
         match keys {
             [] => Ok(()),
-            [key] if self.latching.holds_nothing() => {
-                self.latching.latch(slot_of_hash(key.hash), mode).map_err(failed)
-            }
+            [key] if self.latching.holds_nothing() => self.latching.latch(key.slot(), mode).map_err(failed),
             [_] => Ok(()),
             keys => {
                 let (latches, data) = self.latching.split();
@@ -136,7 +134,7 @@ impl Executor {
                     everything |= is_loaded_here || !self.scripts.keeps_to_keys(queued.found, queued.args);
                 }
             }
-            self.slots.extend(queued.keys.iter().map(|key| slot_of_hash(key.hash)));
+            self.slots.extend(queued.keys.iter().map(|key| key.slot()));
         }
         let begins_tracking =
             |queued: Queued<'_>| queued.found.command.flags.contains(Flags::BEGINS_TRACKING);
@@ -171,7 +169,7 @@ pub(super) fn latch_keys<'k>(
     mode: Mode,
     slots: &mut Vec<Slot>,
 ) -> Result<(), Busy> {
-    let wanted = keys.iter().map(|key| slot_of_hash(key.hash));
+    let wanted = keys.iter().map(|key| key.slot());
     if data.holds_nothing() && latches.latch_at_once(data, wanted.clone(), mode) {
         return Ok(());
     }

@@ -8,7 +8,7 @@ use commands::command::{Access, Flags};
 use commands::host::Host;
 use commands::run::RunFor;
 use commands::table::CommandId;
-use keyspace::{PRELOADED_KEY_COUNT_MAX, slot_of_hash};
+use keyspace::PRELOADED_KEY_COUNT_MAX;
 use os::clock::Ticks;
 use sync::Mode;
 use sync::simulation::{self, Gap};
@@ -110,7 +110,7 @@ impl Executor {
                 let latched = if let [key] = keys {
                     // Lets the compiler assume that the length is 1.
                     self.planner.pipeline.apply_hints(std::slice::from_ref(key), first_key);
-                    latches.latch_next(ctx.data, slot_of_hash(key.hash), mode)
+                    latches.latch_next(ctx.data, key.slot(), mode)
                 } else {
                     latches.release(ctx.data);
                     let latched = latch_keys(latches, ctx.data, keys, mode, &mut self.slots);

@@ -26,7 +26,7 @@ use commands::session::{BlockReason, Session, SessionFlags};
 use commands::table::{CATALOGUE, ResolvedCommand};
 use commands::tracking::Tracking;
 use config::Config;
-use keyspace::{Busy, Latched, Latches, OwnedKey, SCRIPT_TOKEN, Waiter, slot_of_hash};
+use keyspace::{Busy, Latched, Latches, OwnedKey, SCRIPT_TOKEN, Waiter};
 use os::clock::Ticks;
 use sync::simulation::{Fault, planted};
 use sync::{Mode, PutBack, TryServe};
@@ -166,9 +166,9 @@ impl Executor {
                     keys: keys.to_vec(),
                     waited: match waited {
                         [_] => Vec::new(),
-                        several => distinct(several.iter().map(|key| slot_of_hash(key.hash)).collect()),
+                        several => distinct(several.iter().map(|key| key.slot()).collect()),
                     },
-                    also: others.map(|index| slot_of_hash(keys[index].hash)).collect(),
+                    also: others.map(|index| keys[index].slot()).collect(),
                     db: session.db,
                     protocol: session.protocol,
                     flags: session.flags & SessionFlags::NO_TOUCH,

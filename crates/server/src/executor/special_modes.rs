@@ -12,7 +12,6 @@ use commands::error::CommandError;
 use commands::session::{BlockReason, Blocked, SessionFlags};
 use commands::subscriptions::SubscriptionKind;
 use commands::table::{CATALOGUE, ResolvedCommand};
-use keyspace::slot_of_hash;
 use os::clock::{Ticks, Uptime};
 use sync::simulation::{Fault, planted};
 use sync::write_log::Room;
@@ -114,7 +113,7 @@ impl Executor {
         let snapshot = &self.shared.keyspace.snapshot;
         match keys {
             [] => found.command.access == Access::Queued && snapshot.is_on(),
-            keys => keys.iter().any(|key| snapshot.needs(slot_of_hash(key.hash))),
+            keys => keys.iter().any(|key| snapshot.needs(key.slot())),
         }
     }
 

@@ -13,7 +13,6 @@ use commands::context::PlannedKey;
 use commands::host::Host;
 use commands::run::RunFor;
 use commands::session::SessionFlags;
-use keyspace::slot_of_hash;
 use os::clock::Ticks;
 use sync::Mode;
 use wire::reply::ReplyBuffer;
@@ -129,7 +128,7 @@ impl Executor {
     fn latch_transaction(&mut self, connection: &Connection, keys: &[PlannedKey], mode: Mode) -> bool {
         let Some(watching) = &connection.session.watching else {
             return match keys {
-                [key] => self.latching.latch(slot_of_hash(key.hash), mode).is_ok(),
+                [key] => self.latching.latch(key.slot(), mode).is_ok(),
                 keys => {
                     let (latches, data) = self.latching.split();
                     latch_keys(latches, data, keys, mode, &mut self.slots).is_ok()
@@ -137,7 +136,7 @@ impl Executor {
             };
         };
         self.slots.clear();
-        self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
+        self.slots.extend(keys.iter().map(|key| key.slot()));
         self.slots.extend(watching.slots());
         let slots: &mut Vec<Slot> = &mut self.slots;
         // The watches are removed from the slots' lists, too.

@@ -6,7 +6,7 @@
 //! 1. Mail is handled in the order of its numbers.
 //! 2. A connection gets a message if it was counted for it: the stamp of the message for the name is that of
 //!    the subscription, or a later one, and before that of its end. For prefixes the number of the mail is used instead of
-//!    stamps.
+//!    stamps; a broadcast that is posted while the subscription ends may still arrive before the reply.
 //! 3. A connection may get messages from the mail ahead of the others; `delivered_seq` in its session is the
 //!    number of the last mail so delivered.
 

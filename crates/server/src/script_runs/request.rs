@@ -13,7 +13,7 @@ use commands::host::ScriptKind;
 use commands::run::{self, RunFor};
 use commands::session::SessionFlags;
 use commands::table::ResolvedCommand;
-use keyspace::{SCRIPT_TOKEN, slot_of_hash};
+use keyspace::SCRIPT_TOKEN;
 use os::clock::Ticks;
 use sync::atomic::Ordering;
 use sync::simulation::{Fault, planted};
@@ -216,7 +216,7 @@ impl Job {
             return Ok(false);
         }
         let is_held = |key: &PlannedKey| {
-            let slot = slot_of_hash(key.hash);
+            let slot = key.slot();
             if writes { self.data.holds_for_writing(slot) } else { self.data.holds(slot) }
         };
         let all_held = (!needs_all || self.data.holds_everything()) && self.planned.iter().all(is_held);
@@ -238,7 +238,7 @@ impl Job {
     fn extend(&mut self, needs_all: bool, writes: bool) -> Result<bool, Refusal> {
         if !self.data.holds_for_writing(SCRIPT_TOKEN) || self.pause.is_none() {
             let only_reads = self.reads_only && !needs_all && !writes;
-            let slots = self.planned.iter().map(|key| slot_of_hash(key.hash));
+            let slots = self.planned.iter().map(|key| key.slot());
             let (latches, data) = (&mut self.latches, &mut self.data);
             if only_reads && slots.into_iter().all(|slot| latches.try_latch_extra_to_read(data, slot)) {
                 // The slot may have changes that were made after a change of the function, which does not see that.
@@ -264,15 +264,13 @@ impl Job {
             return all.into_iter().try_fold(false, |waited, slot| Ok(self.wait_for(slot)? | waited));
         }
         let mut indices = 0..self.planned.len();
-        indices.try_fold(false, |waited, index| {
-            Ok(self.wait_for(slot_of_hash(self.planned[index].hash))? | waited)
-        })
+        indices.try_fold(false, |waited, index| Ok(self.wait_for(self.planned[index].slot())? | waited))
     }
 
     /// The latches for the next run of a script that only reads: those that it has, and those that its command needs.
     fn further_latches(&self, only_reads: bool) -> ScriptLatches {
         let mut slots = self.data.held_slots();
-        slots.extend(self.planned.iter().map(|key| slot_of_hash(key.hash)));
+        slots.extend(self.planned.iter().map(|key| key.slot()));
         match only_reads && slots.len() <= FURTHER_COUNT_MAX {
             true => ScriptLatches::Further(slots.into()),
             false => ScriptLatches::Everything,

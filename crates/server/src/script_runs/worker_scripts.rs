@@ -579,7 +579,7 @@ fn refill(buffer: &mut Rc<ArgsBuf>, args: Args<'_>) {
             own.clear();
             own.extend(args);
         }
-        None => *buffer = Rc::new(args.into()),
+        None => *buffer = Rc::new(args.iter().collect()),
     }
 }
 

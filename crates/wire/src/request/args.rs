@@ -260,8 +260,8 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// Arguments that own their bytes: of a queued or rewritten request, or one from a script. One large argument is shared with
-/// the request that it came from.
+/// Arguments that own their bytes: of a queued or rewritten request, or one from a script. [`Self::append`] shares one large
+/// argument with the request that it came from.
 #[derive(Clone, Debug, Default)]
 pub struct ArgsBuf {
     bytes: Vec<u8>,
