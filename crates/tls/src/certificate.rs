@@ -19,7 +19,7 @@ pub struct CertificateSummary {
 
 /// Returns the version of a certificate if it is older than version 3, the only one that TLS libraries still accept.
 pub(crate) fn old_version(certificate: &CertificateDer<'_>) -> Option<u8> {
-    match Certificate::from_der(certificate).ok()?.tbs_certificate.version {
+    match Certificate::from_der(certificate).ok()?.tbs_certificate().version() {
         Version::V1 => Some(1),
         Version::V2 => Some(2),
         Version::V3 => None,
@@ -37,10 +37,11 @@ pub struct Identity {
 
 impl CertificateSummary {
     pub(crate) fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
-        let parsed = Certificate::from_der(certificate).ok()?.tbs_certificate;
-        let not_after = parsed.validity.not_after.to_unix_duration().as_secs();
+        let certificate = Certificate::from_der(certificate).ok()?;
+        let parsed = certificate.tbs_certificate();
+        let not_after = parsed.validity().not_after.to_unix_duration().as_secs();
         Some(Self {
-            serial: hex(parsed.serial_number.as_bytes()),
+            serial: hex(parsed.serial_number().as_bytes()),
             expires_at: i64::try_from(not_after).unwrap_or(i64::MAX),
         })
     }
@@ -55,15 +56,16 @@ impl Identity {
     /// Returns the names in a certificate; none where it can't be parsed.
     pub(crate) fn of(certificate: &CertificateDer<'_>) -> Self {
         let Ok(certificate) = Certificate::from_der(certificate) else { return Self::default() };
-        let parsed = certificate.tbs_certificate;
-        let names = parsed.subject.0.iter().flat_map(|part| part.0.iter());
+        let parsed = certificate.tbs_certificate();
+        let names = parsed.subject().iter();
         let common_name = names
             .filter(|name| name.oid == CN)
             .map(|name| name.value.value().to_vec())
             .find(|name| !name.is_empty());
-        let extensions = parsed.extensions.unwrap_or_default();
-        let alternatives = extensions
-            .iter()
+        let alternatives = parsed
+            .extensions()
+            .into_iter()
+            .flatten()
             .find(|extension| extension.extn_id == ID_CE_SUBJECT_ALT_NAME)
             .and_then(|extension| SubjectAltName::from_der(extension.extn_value.as_bytes()).ok());
         let uris = alternatives

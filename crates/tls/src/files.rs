@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::Path;
 
-use pkcs8::{EncryptedPrivateKeyInfo, SecretDocument};
+use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -117,7 +117,7 @@ fn section<'text>(text: &'text str, label: &str) -> Option<&'text str> {
 fn decrypt(pem: &str, password: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     let (_, document) = SecretDocument::from_pem(pem).map_err(|error| error.to_string())?;
     let encrypted =
-        EncryptedPrivateKeyInfo::try_from(document.as_bytes()).map_err(|error| error.to_string())?;
+        EncryptedPrivateKeyInfoRef::try_from(document.as_bytes()).map_err(|error| error.to_string())?;
     let key = encrypted
         .decrypt(password)
         .map_err(|_| "the password is wrong, or the encryption unknown".to_owned())?;

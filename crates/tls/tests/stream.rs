@@ -396,9 +396,9 @@ fn encrypted_keys_need_their_password() {
     let files = Files::new("encrypted", &authority);
     let key = std::fs::read_to_string(files.path("server.key")).unwrap();
     let (_, document) = pkcs8::SecretDocument::from_pem(&key).unwrap();
-    let info = pkcs8::PrivateKeyInfo::try_from(document.as_bytes()).unwrap();
+    let info = pkcs8::PrivateKeyInfoRef::try_from(document.as_bytes()).unwrap();
     let parameters =
-        pkcs8::pkcs5::pbes2::Parameters::pbkdf2_sha256_aes256cbc(100, b"saltsalt", &[7; 16]).unwrap();
+        pkcs8::pkcs5::pbes2::Parameters::generate_pbkdf2_sha256_aes256cbc(100, b"saltsalt", [7; 16]).unwrap();
     let encrypted = info.encrypt_with_params(parameters, "1234").unwrap();
     let pem = encrypted.to_pem("ENCRYPTED PRIVATE KEY", pkcs8::LineEnding::LF).unwrap();
     files.write("server.key", &format!("Bag Attributes: none\n{}", *pem));
