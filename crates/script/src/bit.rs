@@ -58,7 +58,7 @@ fn shift(lua: &Lua, library: &Table, name: &'static str, operation: fn(u32, u32)
     )
 }
 
-fn to_hex(lua: &Lua, args: MultiValue) -> mlua::Result<mlua::String> {
+fn to_hex(lua: &Lua, args: MultiValue) -> mlua::Result<mlua::LuaString> {
     let value = number(lua, &args, 0, "tohex")?;
     let digits = if args.len() < 2 { 8 } else { number(lua, &args, 1, "tohex")? as i32 };
     let count = digits.unsigned_abs().min(8) as usize;

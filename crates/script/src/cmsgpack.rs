@@ -72,7 +72,7 @@ pub(crate) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     Ok(library)
 }
 
-fn text_at(lua: &Lua, args: &MultiValue, function: &str) -> mlua::Result<mlua::String> {
+fn text_at(lua: &Lua, args: &MultiValue, function: &str) -> mlua::Result<mlua::LuaString> {
     let value = args.front().cloned().unwrap_or(Value::Nil);
     let found = if args.is_empty() { "no value" } else { value.type_name() };
     lua.coerce_string(value)?
@@ -97,7 +97,7 @@ fn integer_at(lua: &Lua, args: &MultiValue, function: &str, index: usize, defaul
 fn with_offset(
     lua: &Lua,
     meter: &Meter,
-    text: &mlua::String,
+    text: &mlua::LuaString,
     limit: i64,
     offset: i64,
 ) -> mlua::Result<MultiValue> {

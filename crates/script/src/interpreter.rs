@@ -14,7 +14,9 @@ use std::panic::resume_unwind;
 use std::rc::Rc;
 
 use commands::error::up_to_nul;
-use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use mlua::chunk::ChunkMode;
+use mlua::state::{GcIncParams, GcMode};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 use wire::reply::ReplyBuffer;
 use wire::request::{Args, ArgsBuf};
 
@@ -260,7 +262,7 @@ impl<S: Server> Interpreter<S> {
             library_api: api::library_api(&lua, &running, &settings)?,
         };
         set_hook(&lua, &running)?;
-        lua.gc_set_pause(COLLECT_AT_PERCENT);
+        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(COLLECT_AT_PERCENT)));
         let (scripts, functions, recent) = (DigestMap::default(), lua.create_table()?, HashMap::new());
         let settled_size = lua.used_memory();
         Ok(Self {
@@ -324,7 +326,7 @@ impl<S: Server> Interpreter<S> {
         match compiled {
             Ok((Some(function), _)) => Ok(function),
             Ok((None, text)) => {
-                let text: Option<mlua::String> = text;
+                let text: Option<mlua::LuaString> = text;
                 Err(text.map_or_else(Vec::new, |text| up_to_nul(&text.as_bytes()).to_vec()))
             }
             Err(error) => Err(text_of(&error).into_bytes()),

@@ -129,7 +129,7 @@ impl<'a> Format<'a> {
     }
 }
 
-fn text_at(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> mlua::Result<mlua::String> {
+fn text_at(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> mlua::Result<mlua::LuaString> {
     let value = args.get(index).cloned().unwrap_or(Value::Nil);
     let found = if args.len() > index { value.type_name() } else { "no value" };
     lua.coerce_string(value)?

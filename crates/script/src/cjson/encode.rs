@@ -53,7 +53,7 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn string(&mut self, text: &mlua::String) -> mlua::Result<()> {
+    fn string(&mut self, text: &mlua::LuaString) -> mlua::Result<()> {
         let text = text.as_bytes();
         self.meter.element(self.lua, text.len(), self.out.len())?;
         string(&mut self.out, &text);

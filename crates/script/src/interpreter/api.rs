@@ -102,7 +102,7 @@ pub(crate) fn host_functions<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> 
 }
 
 /// `string.rep`
-fn repeat(lua: &Lua, args: &MultiValue, meter: &Meter) -> mlua::Result<mlua::String> {
+fn repeat(lua: &Lua, args: &MultiValue, meter: &Meter) -> mlua::Result<mlua::LuaString> {
     let value = args.front().cloned().unwrap_or(Value::Nil);
     let found = type_of(args, 0);
     let Some(text) = lua.coerce_string(value)? else {
@@ -317,7 +317,7 @@ fn common_api<S: Server>(lua: &Lua, running: &Rc<Running<S>>, settings: &Setting
     Ok(api)
 }
 
-fn only_string(args: &MultiValue) -> Option<mlua::String> {
+fn only_string(args: &MultiValue) -> Option<mlua::LuaString> {
     match args.iter().collect::<Vec<_>>()[..] {
         [Value::String(text)] => Some(text.clone()),
         _ => None,
