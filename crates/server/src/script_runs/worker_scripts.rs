@@ -68,8 +68,10 @@ pub struct WorkerScripts {
     make_host: MakeHost,
     /// Whether a script may pause: there is a worker that continues it.
     may_pause: bool,
-    idle: RefCell<Option<Engine>>,
-    paused: RefCell<Vec<Engine>>,
+    // Boxed: each run moves it several times.
+    idle: RefCell<Option<Box<Engine>>>,
+    #[allow(clippy::vec_box)]
+    paused: RefCell<Vec<Box<Engine>>>,
     known: RefCell<Known>,
     /// The libraries at the last look.
     libraries: RefCell<Arc<LibrarySet>>,
@@ -321,15 +323,15 @@ impl WorkerScripts {
         result
     }
 
-    fn take_engine(&self) -> Result<Engine, CommandError> {
+    fn take_engine(&self) -> Result<Box<Engine>, CommandError> {
         let is_insecure = self.shared.config.load().lua_enable_insecure_api;
         if let Some(engine) = self.idle.borrow_mut().take_if(|engine| engine.is_insecure == is_insecure) {
             return Ok(engine);
         }
-        Engine::new(settings(self.shared), &self.shared.scripts).map_err(super::no_interpreter)
+        Engine::new(settings(self.shared), &self.shared.scripts).map(Box::new).map_err(super::no_interpreter)
     }
 
-    fn put_back(&self, engine: Engine) {
+    fn put_back(&self, engine: Box<Engine>) {
         self.idle.borrow_mut().get_or_insert(engine);
     }
 
@@ -425,7 +427,7 @@ impl WorkerScripts {
         Ok(())
     }
 
-    fn take_paused(&self, client: u64) -> Option<Engine> {
+    fn take_paused(&self, client: u64) -> Option<Box<Engine>> {
         let mut paused = self.paused.borrow_mut();
         let place = paused.iter().position(|engine| engine.client == client)?;
         Some(paused.swap_remove(place))
@@ -433,7 +435,7 @@ impl WorkerScripts {
 
     fn went_on(
         &self,
-        mut engine: Engine,
+        mut engine: Box<Engine>,
         progress: Progress,
         ctx: &mut Ctx<'_>,
         out: &mut ReplyBuffer<'_>,
@@ -484,7 +486,7 @@ impl WorkerScripts {
         result
     }
 
-    fn retire(&self, mut engine: Engine, job: Box<Job>) {
+    fn retire(&self, mut engine: Box<Engine>, job: Box<Job>) {
         engine.client = 0;
         engine.job = Some(job);
         self.put_back(engine);
@@ -508,7 +510,7 @@ impl WorkerScripts {
         let (paused, now) = (self.paused.borrow(), Ticks::now());
         let is_busy = |engine: &Engine| now.ns_since(engine.started) / 1_000_000 >= threshold_ms;
         let kind = paused.first().map(|engine| engine.kind);
-        kind.filter(|_| threshold_ms > 0 && paused.iter().all(is_busy))
+        kind.filter(|_| threshold_ms > 0 && paused.iter().all(|engine| is_busy(engine)))
     }
 
     /// Whether a script is paused that may write, alone or in a transaction.
