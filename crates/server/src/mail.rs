@@ -42,14 +42,26 @@ pub enum Mail {
     Unblock(Token, u64, UnblockReply),
     /// Change the listeners; for the first worker.
     Relisten(Relisten),
-    /// Close this connection, if it still is the client with this id, to free memory: it uses so many bytes.
-    Evict(Token, u64, u64),
-    /// This connection waits until all mail that has arrived here by now is handled. With the number of its request.
-    BarrierRequest(Token, u64),
-    /// A pause has begun: this connection waits until, besides, the scripts that have begun here and may write have ended.
-    PauseRequest(Token, u64),
-    /// The answer to a barrier request or a pause request, from this worker.
-    BarrierAck(Token, u64, usize),
+    /// Close a connection, if it still is the client with this id, to free memory.
+    Evict {
+        /// The connection.
+        connection: Token,
+        /// The id of its client.
+        client: u64,
+        /// The memory that it uses, in bytes.
+        size: u64,
+    },
+    /// A connection waits until all mail that has arrived here by now is handled.
+    BarrierRequest(BarrierRequest),
+    /// A pause has begun: a connection waits until, besides, the scripts that have begun here and may write have ended.
+    PauseRequest(BarrierRequest),
+    /// The answer to a barrier request or a pause request.
+    BarrierAck {
+        /// What is answered.
+        request: BarrierRequest,
+        /// The worker that answers.
+        thread: usize,
+    },
     /// This client waits for the end of a save or of the server: this is its reply.
     Answered(Token, u64, &'static [u8]),
     /// `CLIENT PAUSE` ended or changed.
@@ -78,6 +90,15 @@ pub enum Mail {
     ThreadCountChanged,
     /// The server ends: send the remaining output, and end.
     Stop,
+}
+
+/// A request of a connection that waits for all workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierRequest {
+    /// The connection.
+    pub connection: Token,
+    /// The number of the request among those of the connection.
+    pub number: u64,
 }
 
 /// A connection in transit from one worker to another.
@@ -196,21 +217,21 @@ impl Workers {
             | Mail::Missed(..)
             | Mail::Unblock(..)
             | Mail::Answered(..)
-            | Mail::Evict(..)
+            | Mail::Evict { .. }
                 if from != 0 =>
             {
                 self.post(0, mail);
             }
             // All mail that had arrived there is handled.
-            Mail::BarrierRequest(token, request) | Mail::PauseRequest(token, request) => {
-                self.post(token.thread(), Mail::BarrierAck(token, request, from));
+            Mail::BarrierRequest(request) | Mail::PauseRequest(request) => {
+                self.post(request.connection.thread(), Mail::BarrierAck { request, thread: from });
             }
             // A connection is announced before it is sent, so this is the end of the server: the socket is closed.
             Mail::Accepted(..) | Mail::Moved(_) => {}
             // The connection is closed, or has been removed from the registry, where its next worker notices that.
             Mail::Kill(..) => {}
             // No session of the ended worker waits for a latch or for turns.
-            Mail::Resume(_) | Mail::BarrierAck(..) => {}
+            Mail::Resume(_) | Mail::BarrierAck { .. } => {}
             // Its sender looks up the connection again, see `Hub::forward`.
             Mail::Invalidated(_) => {}
             // For the worker itself, or for connections that it no longer has.
@@ -347,8 +368,9 @@ mod tests {
         workers.post(1, Mail::Missed(gone, 9));
         workers.post(1, Mail::Unblock(gone, 9, UnblockReply::Timeout));
         workers.post(1, Mail::Answered(gone, 9, b"+OK\r\n"));
-        workers.post(1, Mail::Evict(gone, 9, 100));
-        workers.post(1, Mail::BarrierRequest(requester, 7));
+        workers.post(1, Mail::Evict { connection: gone, client: 9, size: 100 });
+        let request = BarrierRequest { connection: requester, number: 7 };
+        workers.post(1, Mail::BarrierRequest(request));
         workers.post(1, Mail::Kill(gone, 9));
         let mail = mail_of(&workers, 0);
         assert!(matches!(
@@ -358,9 +380,10 @@ mod tests {
                 Mail::Missed(_, 9),
                 Mail::Unblock(_, 9, _),
                 Mail::Answered(_, 9, _),
-                Mail::Evict(_, 9, 100)
+                Mail::Evict { client: 9, size: 100, .. }
             ]
         ));
-        assert!(matches!(&mail_of(&workers, 2)[..], [Mail::BarrierAck(token, 7, 1)] if *token == requester));
+        let answers = mail_of(&workers, 2);
+        assert!(matches!(&answers[..], [Mail::BarrierAck { request: of, thread: 1 }] if *of == request));
     }
 }

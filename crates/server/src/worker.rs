@@ -45,7 +45,7 @@ use crate::connection::Token;
 use crate::connection::UnblockReply;
 use crate::connection::listeners::Listeners;
 use crate::executor::{Executor, Planned, Processed};
-use crate::mail::{Mail, WorkerHandle};
+use crate::mail::{BarrierRequest, Mail, WorkerHandle};
 use crate::monitoring::statistics::WorkerStatistics;
 use crate::pubsub::LocalSubscriptions;
 use crate::script_runs::{MakeHost, WorkerScripts};
@@ -293,11 +293,11 @@ impl Worker {
             Mail::Moved(moved) => self.take_over(*moved, number),
             Mail::Resume(token) => self.resume(token),
             Mail::Kill(token, id) => self.kill(token, id),
-            Mail::Evict(token, id, weight) => self.evict(token, id, weight),
+            Mail::Evict { connection, client, size } => self.evict(connection, client, size),
             Mail::Relisten(change) => self.arrivals.listeners.change(change, &mut self.events.reactor),
-            Mail::BarrierRequest(token, request) => self.waits.barrier_requests.push((token, request)),
-            Mail::PauseRequest(token, request) => self.waits.pause_requests.push((token, request)),
-            Mail::BarrierAck(token, request, thread) => self.barrier_acknowledged(token, request, thread),
+            Mail::BarrierRequest(request) => self.waits.barrier_requests.push(request),
+            Mail::PauseRequest(request) => self.waits.pause_requests.push(request),
+            Mail::BarrierAck { request, thread } => self.barrier_acknowledged(request, thread),
             Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) | Mail::Answered(..) => {
                 self.handle_end_of_wait(mail)
             }
@@ -457,9 +457,10 @@ impl Worker {
     }
 
     /// Records that a worker has answered the barrier request of a connection here.
-    fn barrier_acknowledged(&mut self, token: Token, request: u64, thread: usize) {
+    fn barrier_acknowledged(&mut self, request: BarrierRequest, thread: usize) {
+        let token = request.connection;
         let Some(connection) = self.connections.find_mut(token) else { return };
-        if !connection.awaits_turns() || connection.turns.requested != request {
+        if !connection.awaits_turns() || connection.turns.requested != request.number {
             return;
         }
         connection.turns.awaited.retain(|awaited| *awaited != thread);

@@ -21,7 +21,7 @@ use wire::request::Args;
 
 use super::{Executor, Step};
 use crate::connection::Connection;
-use crate::mail::Mail;
+use crate::mail::{BarrierRequest, Mail};
 use crate::monitoring::command_log::Cost;
 use crate::request::admission::{self, Candidate, Hindrance, Origin};
 use crate::shared::modes::GlobalFlags;
@@ -255,7 +255,8 @@ impl Executor {
         if self.flags.is_set(GlobalFlags::ANY_PAUSE) && self.has_begun_writing_scripts() {
             let (token, turns) = (connection.token, &mut connection.turns);
             turns.awaited.push(token.thread());
-            self.shared.workers.post(token.thread(), Mail::PauseRequest(token, turns.requested));
+            let request = BarrierRequest { connection: token, number: turns.requested };
+            self.shared.workers.post(token.thread(), Mail::PauseRequest(request));
             let timeout = Some(TURNS_TIME_MAX);
             connection.session.blocked = Some(Blocked { timeout, reason: BlockReason::Barrier });
         }
@@ -268,10 +269,11 @@ impl Executor {
         turns.requested += 1;
         turns.awaited.clear();
         let is_pause = reason == BlockReason::Barrier && self.flags.is_set(GlobalFlags::ANY_PAUSE);
-        let request = if is_pause { Mail::PauseRequest } else { Mail::BarrierRequest };
+        let mail = if is_pause { Mail::PauseRequest } else { Mail::BarrierRequest };
+        let request = BarrierRequest { connection: connection.token, number: turns.requested };
         for thread in self.shared.workers.occupied().filter(|thread| *thread != connection.token.thread()) {
             turns.awaited.push(thread);
-            self.shared.workers.post(thread, request(connection.token, turns.requested));
+            self.shared.workers.post(thread, mail(request));
         }
         if turns.awaited.is_empty() {
             return false;

@@ -131,7 +131,9 @@ impl Worker {
             Some(token) => self.evict(token, record.id, freed),
             None => {
                 let token = record.place();
-                shared.workers.post(token.thread(), Mail::Evict(token, record.id, freed));
+                shared
+                    .workers
+                    .post(token.thread(), Mail::Evict { connection: token, client: record.id, size: freed });
             }
         }
     }

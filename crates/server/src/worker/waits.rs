@@ -25,7 +25,7 @@ use super::parked::ParkedConnections;
 use crate::connection::{Attempt, Connection, Logged, Token, UnblockReply};
 use crate::executor::{DeferredAim, DeferredServe, DeferredStep, TURNS_TIME_MAX};
 use crate::logging;
-use crate::mail::Mail;
+use crate::mail::{BarrierRequest, Mail};
 
 /// The waits of a worker's connections and deferred serves.
 #[derive(Default)]
@@ -49,9 +49,9 @@ pub(super) struct Waits {
     /// Mail for connections that are being moved to this worker.
     pub(super) early: Vec<Mail>,
     /// Connections of other workers that wait for the end of this turn, each with the number of its request.
-    pub(super) barrier_requests: Vec<(Token, u64)>,
+    pub(super) barrier_requests: Vec<BarrierRequest>,
     /// Those that, besides, wait for the end of the scripts that have begun here and may write.
-    pub(super) pause_requests: Vec<(Token, u64)>,
+    pub(super) pause_requests: Vec<BarrierRequest>,
     /// The deferred serves that wait for latches.
     pub(super) deferred_serves: Slab<DeferredServe>,
     /// Deferred serves that wait for the end of a pause, without latches.
@@ -271,8 +271,9 @@ impl Worker {
         let pause_count = if has_begun { 0 } else { pause_count };
         let waits = &mut self.waits;
         let of_pauses = waits.pause_requests.drain(..pause_count);
-        for (token, request) in waits.barrier_requests.drain(..barrier_count).chain(of_pauses) {
-            self.shared.workers.post(token.thread(), Mail::BarrierAck(token, request, self.index));
+        for request in waits.barrier_requests.drain(..barrier_count).chain(of_pauses) {
+            let answer = Mail::BarrierAck { request, thread: self.index };
+            self.shared.workers.post(request.connection.thread(), answer);
         }
     }
 
