@@ -23,6 +23,7 @@ mod memory;
 mod moving;
 mod output;
 mod parked;
+mod pending;
 mod ready;
 mod starting;
 mod waits;
@@ -168,16 +169,7 @@ impl Worker {
             self.handle(taken);
         }
         self.show_unsent();
-        self.accept_arrivals();
-        self.continue_handshakes();
-        self.executor.continue_eviction();
-        if self.cron.defragmenter.has_time() {
-            self.defragment();
-        }
-        self.run_ready();
-        if self.executor.has_orphans() {
-            self.executor.continue_orphans(&self.host);
-        }
+        self.work_after_events();
         self.end_waits();
         if self.clock.uptime > self.cron.reclaimed_at {
             self.cron.reclaimed_at = self.clock.uptime;
@@ -195,9 +187,7 @@ impl Worker {
             self.tick();
             self.statistics.cron_ns.add(Ticks::now().ns_since(before));
         }
-        if self.executor.has_deferred_serves() {
-            self.run_deferred();
-        }
+        self.work_after_timers();
         // Waiters that this worker serves receive their replies in this turn.
         self.broadcast();
         if !self.output.after_reply.is_empty() {
@@ -226,17 +216,7 @@ impl Worker {
     /// Waits for events, mail or the next timer.
     fn wait(&mut self) {
         let mut timeout = Some(Duration::ZERO);
-        let sleeps = self.waits.ready.is_empty()
-            && self.barrier_counts() == (0, 0)
-            && self.arrivals.are_empty()
-            && self.encryption.waiting.is_empty()
-            && !self.output.delivery.is_due()
-            && !self.executor.is_evicting()
-            && !self.cron.defragmenter.has_time()
-            && !self.host.subscriptions.has_mail()
-            && !self.executor.has_deferred_serves()
-            && !self.executor.has_orphans()
-            && self.own_handle().mailbox().prepare_sleep();
+        let sleeps = !self.has_work() && self.own_handle().mailbox().prepare_sleep();
         if sleeps {
             let deadline = self.waits.deadlines.first().map(|(at, _)| at.plus_ms(1));
             let timers = [deadline, self.cron.next_look].into_iter().flatten();

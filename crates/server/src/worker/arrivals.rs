@@ -49,9 +49,6 @@ impl Arrivals {
 impl Worker {
     /// Accepts as many new connections as a turn may; the others are accepted in the next turns.
     pub(super) fn accept_arrivals(&mut self) {
-        if self.arrivals.are_empty() {
-            return;
-        }
         for _ in 0..self.executor.settings.config.max_new_connections_per_cycle {
             let Some((socket, origin)) = self.arrivals.plain.pop_front() else { break };
             // Those with TLS count when their handshake is done.

@@ -108,9 +108,6 @@ impl Worker {
 
     /// Continues handshakes, at least one of them, for a limited time.
     pub(super) fn continue_handshakes(&mut self) {
-        if self.encryption.waiting.is_empty() {
-            return;
-        }
         let began = Ticks::now();
         while let Some(token) = self.encryption.waiting.pop_front() {
             let Some(connection) = self.connections.find_mut(token) else { continue };

@@ -12,9 +12,6 @@ impl Worker {
     /// sent, unless a script of theirs has begun. At least one of them continues in each turn; the time is limited, so
     /// that new events are soon handled.
     pub(super) fn run_ready(&mut self) {
-        if self.waits.ready.is_empty() {
-            return;
-        }
         let began = Ticks::now();
         let mut ready = std::mem::take(&mut self.waits.ready).into_iter();
         for token in ready.by_ref() {
