@@ -149,6 +149,17 @@ pub fn only_subcommands(ctx: &mut Ctx<'_>, _: Args<'_>, _: Reply<'_>) -> Result<
 /// Whether a request accesses keys that are not among its arguments.
 pub type AccessesOtherKeys = fn(Args<'_>) -> bool;
 
+/// What the first argument of a request that runs a script is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptSource {
+    /// The text of a script.
+    Body,
+    /// The digest of a cached script.
+    Sha,
+    /// The name of a function.
+    Function,
+}
+
 /// The latches that a command needs. The planner acquires them; handlers never do.
 #[derive(Clone, Copy, Debug)]
 pub enum Access {
@@ -171,6 +182,8 @@ pub enum Access {
     Queued,
     /// Latches for a script or function. The server determines them from the script's text and earlier runs.
     Script {
+        /// What the first argument names.
+        source: ScriptSource,
         /// Whether the script may only read.
         reads_only: bool,
     },

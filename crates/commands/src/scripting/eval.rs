@@ -3,7 +3,7 @@
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
-use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec, ScriptSource};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
@@ -46,7 +46,7 @@ pub const EVAL: Command = Command {
     arity: -3,
     flags: WRITING,
     categories: Categories::SCRIPTING,
-    access: Access::Script { reads_only: false },
+    access: Access::Script { source: ScriptSource::Body, reads_only: false },
     keys: &[WRITTEN_KEYS],
     tips: &[],
     doc: Doc::new(Group::Scripting, "2.6.0", "Runs a Lua script.").complexity(DEPENDS).args(&[
@@ -56,26 +56,25 @@ pub const EVAL: Command = Command {
         Arg::string("arg").optional().multiple(),
     ]),
     subcommands: &[],
-    run: |ctx, args, reply| run(ctx, ScriptName::Body(args.at(1)), false, args, reply),
+    run,
 };
 
 /// `EVAL_RO script numkeys [key ...] [arg ...]`
 pub const EVAL_RO: Command = Command {
     name: "eval_ro",
     flags: READING,
-    access: Access::Script { reads_only: true },
+    access: Access::Script { source: ScriptSource::Body, reads_only: true },
     keys: &[READ_KEYS],
     doc: Doc { summary: "Runs a Lua script that only reads.", since: "7.0.0", ..EVAL.doc },
-    run: |ctx, args, reply| run(ctx, ScriptName::Body(args.at(1)), true, args, reply),
     ..EVAL
 };
 
 /// `EVALSHA sha1 numkeys [key ...] [arg ...]`
 pub const EVALSHA: Command = Command {
     name: "evalsha",
+    access: Access::Script { source: ScriptSource::Sha, reads_only: false },
     keys: &[KeySpec { notes: None, ..WRITTEN_KEYS }],
     doc: Doc { summary: "Runs a Lua script by its SHA1 digest.", ..EVAL.doc }.args(SHA_ARGS),
-    run: |ctx, args, reply| run(ctx, ScriptName::Sha(args.at(1)), false, args, reply),
     ..EVAL
 };
 
@@ -83,7 +82,7 @@ pub const EVALSHA: Command = Command {
 pub const EVALSHA_RO: Command = Command {
     name: "evalsha_ro",
     flags: READING,
-    access: Access::Script { reads_only: true },
+    access: Access::Script { source: ScriptSource::Sha, reads_only: true },
     keys: &[KeySpec { notes: None, ..READ_KEYS }],
     doc: Doc {
         summary: "Runs a Lua script that only reads, by its SHA1 digest.",
@@ -91,7 +90,6 @@ pub const EVALSHA_RO: Command = Command {
         ..EVAL.doc
     }
     .args(SHA_ARGS),
-    run: |ctx, args, reply| run(ctx, ScriptName::Sha(args.at(1)), true, args, reply),
     ..EVAL
 };
 
@@ -139,13 +137,11 @@ fn function_error(ctx: &Ctx<'_>, name: &[u8], error: CommandError) -> CommandErr
 }
 
 /// Runs a script or function with the keys and arguments of the request.
-pub(super) fn run(
-    ctx: &mut Ctx<'_>,
-    name: ScriptName<'_>,
-    reads_only: bool,
-    args: Args<'_>,
-    reply: Reply<'_>,
-) -> Result<Replied, CommandError> {
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let Access::Script { source, reads_only } = ctx.command.access else {
+        unreachable!("a command with this handler runs scripts");
+    };
+    let name = ScriptName::of(source, args);
     let count = key_count(args).inspect_err(|_| ctx.host.show_malformed_script(ctx));
     let count = count.map_err(|error| match name {
         ScriptName::Function(name) => function_error(ctx, name, error),

@@ -1,9 +1,8 @@
 //! `FCALL`, `FCALL_RO`: run a function of a library.
 
-use super::eval::{EVAL, READ_KEYS, READING, WRITING, WRITTEN_KEYS, run};
-use crate::command::{Access, Command};
+use super::eval::{EVAL, READ_KEYS, READING, WRITING, WRITTEN_KEYS};
+use crate::command::{Access, Command, ScriptSource};
 use crate::doc::{Arg, Doc, Group};
-use crate::host::ScriptName;
 
 const ARGS: &[Arg] = &[
     Arg::string("function"),
@@ -16,11 +15,11 @@ const ARGS: &[Arg] = &[
 pub const FCALL: Command = Command {
     name: "fcall",
     flags: WRITING,
+    access: Access::Script { source: ScriptSource::Function, reads_only: false },
     keys: &[WRITTEN_KEYS],
     doc: Doc::new(Group::Scripting, "7.0.0", "Runs a function.")
         .complexity("Depends on the function.")
         .args(ARGS),
-    run: |ctx, args, reply| run(ctx, ScriptName::Function(args.at(1)), false, args, reply),
     ..EVAL
 };
 
@@ -28,9 +27,8 @@ pub const FCALL: Command = Command {
 pub const FCALL_RO: Command = Command {
     name: "fcall_ro",
     flags: READING,
-    access: Access::Script { reads_only: true },
+    access: Access::Script { source: ScriptSource::Function, reads_only: true },
     keys: &[READ_KEYS],
     doc: Doc { summary: "Runs a function that only reads.", ..FCALL.doc },
-    run: |ctx, args, reply| run(ctx, ScriptName::Function(args.at(1)), true, args, reply),
     ..FCALL
 };

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use commands::command::{Access, Flags};
+use commands::command::{Access, Flags, ScriptSource};
 use commands::context::Ctx;
 use commands::error::CommandError;
 use commands::host::{Host, LibraryFacts, ScriptKind, ScriptName, ScriptRequest};
@@ -117,9 +117,9 @@ impl WorkerScripts {
         if session.unfinished.is_some() {
             return ScriptPlan::Nothing;
         }
-        let Ok(code) = self.resolve(name_of(found, args)) else { return ScriptPlan::Nothing };
-        let reads_only = matches!(found.command.access, Access::Script { reads_only: true })
-            || code.flags().contains(ScriptFlags::NO_WRITES);
+        let Access::Script { source, reads_only } = found.command.access else { return ScriptPlan::Nothing };
+        let Ok(code) = self.resolve(ScriptName::of(source, args)) else { return ScriptPlan::Nothing };
+        let reads_only = reads_only || code.flags().contains(ScriptFlags::NO_WRITES);
         let keeps_to_keys = match &code {
             Code::Script(script) => script.analysis.keeps_to_keys,
             Code::Function { keeps_to_keys, .. } => *keeps_to_keys,
@@ -143,13 +143,14 @@ impl WorkerScripts {
 
     /// Whether a request runs a function.
     pub fn is_function(found: ResolvedCommand) -> bool {
-        matches!(found.command.access, Access::Script { .. }) && found.command.name.starts_with("fcall")
+        matches!(found.command.access, Access::Script { source: ScriptSource::Function, .. })
     }
 
     /// Whether a request that runs a script accesses its keys only, as far as is known. For a function it is true as long as
     /// the script token is held.
     pub fn keeps_to_keys(&self, found: ResolvedCommand, args: Args<'_>) -> bool {
-        match self.resolve(name_of(found, args)) {
+        let Access::Script { source, .. } = found.command.access else { return true };
+        match self.resolve(ScriptName::of(source, args)) {
             Ok(Code::Script(script)) => {
                 script.analysis.keeps_to_keys && !script.needs_everything.load(Ordering::Relaxed)
             }
@@ -162,7 +163,8 @@ impl WorkerScripts {
     /// The flags of a request that runs a script: those of its command, until the script declares whether it writes.
     pub fn flags_of(&self, found: ResolvedCommand, args: Args<'_>) -> Flags {
         let flags = found.command.flags;
-        match self.resolve(name_of(found, args)).map(|code| code.flags()) {
+        let Access::Script { source, .. } = found.command.access else { return flags };
+        match self.resolve(ScriptName::of(source, args)).map(|code| code.flags()) {
             Ok(declared) if !declared.contains(ScriptFlags::WITHOUT_SHEBANG) => {
                 let writes = !declared.contains(ScriptFlags::NO_WRITES);
                 (flags - Flags::MAY_REPLICATE) | if writes { Flags::WRITE } else { Flags::empty() }
@@ -582,15 +584,6 @@ fn refill(buffer: &mut Rc<ArgsBuf>, args: Args<'_>) {
             own.extend(args);
         }
         None => *buffer = Rc::new(args.iter().collect()),
-    }
-}
-
-/// What a request runs.
-fn name_of<'a>(found: ResolvedCommand, args: Args<'a>) -> ScriptName<'a> {
-    match found.command.name {
-        "eval" | "eval_ro" => ScriptName::Body(args.at(1)),
-        "evalsha" | "evalsha_ro" => ScriptName::Sha(args.at(1)),
-        _ => ScriptName::Function(args.at(1)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
+use crate::command::ScriptSource;
 use crate::context::Ctx;
 use crate::error::CommandError;
 
@@ -17,6 +18,19 @@ pub enum ScriptName<'a> {
     Sha(&'a [u8]),
     /// A function, by its name.
     Function(&'a [u8]),
+}
+
+impl<'a> ScriptName<'a> {
+    /// What a request runs whose first argument is of this kind.
+    #[must_use]
+    #[inline]
+    pub fn of(source: ScriptSource, args: Args<'a>) -> Self {
+        match source {
+            ScriptSource::Body => Self::Body(args.at(1)),
+            ScriptSource::Sha => Self::Sha(args.at(1)),
+            ScriptSource::Function => Self::Function(args.at(1)),
+        }
+    }
 }
 
 /// A request that runs a script or function.
