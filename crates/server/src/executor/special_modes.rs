@@ -26,6 +26,13 @@ use crate::monitoring::command_log::Cost;
 use crate::request::admission::{self, Candidate, Hindrance, Origin};
 use crate::shared::modes::GlobalFlags;
 
+/// The modes that concern what a request writes.
+const WRITE_MODES: u32 = GlobalFlags::UNSAVED
+    | GlobalFlags::APPEND_FAILED
+    | GlobalFlags::NO_REPLICAS
+    | GlobalFlags::SNAPSHOT_FULL
+    | GlobalFlags::ANY_PAUSE;
+
 /// How long a request waits for a congested worker before it checks again.
 const CONGESTION_WAIT: Duration = Duration::from_millis(1);
 
@@ -166,17 +173,24 @@ impl Executor {
         lacks_memory: bool,
     ) -> Option<Step> {
         let modes = self.flags.load();
-        let failure = match modes & GlobalFlags::APPEND_FAILED {
-            0 => None,
-            _ => self.shared.persistence.append_only.failure(),
+        let flags = match modes & WRITE_MODES {
+            0 => found.command.flags,
+            _ => self.joint_flags(connection, found, args),
         };
+        let own_flags = match connection.session.flags.contains(SessionFlags::MONITOR) {
+            true => own_flags(connection, found.command),
+            false => found.command.flags,
+        };
+        let may_fail = modes & GlobalFlags::APPEND_FAILED != 0
+            && (flags | found.command.flags).intersects(Flags::WRITE | Flags::SHOWS_HEALTH);
+        let failure = if may_fail { self.shared.persistence.append_only.failure() } else { None };
         let candidate = Candidate {
             origin,
             found,
             session: &connection.session,
             modes,
-            flags: self.joint_flags(connection, found, args),
-            own_flags: own_flags(connection, found.command),
+            flags,
+            own_flags,
             lacks_memory,
             is_pause_in_force: modes & GlobalFlags::ANY_PAUSE != 0
                 && Uptime::now() < self.shared.modes.pause.until(),

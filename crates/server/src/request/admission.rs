@@ -98,9 +98,10 @@ impl Candidate<'_> {
         self.modes & mode != 0
     }
 
-    /// Whether it writes, or must show whether writes are refused, as `PING` does for health checks.
+    /// Whether it writes, or must show whether writes are refused, as a `PING` does by itself for health checks.
     fn writes_or_shows_health(&self) -> bool {
-        self.writes() || self.origin == Origin::Client && self.own_flags.contains(Flags::SHOWS_HEALTH)
+        self.writes()
+            || self.origin == Origin::Client && self.found.command.flags.contains(Flags::SHOWS_HEALTH)
     }
 
     fn writes(&self) -> bool {
@@ -201,6 +202,8 @@ mod tests {
         is_pause_in_force: bool,
         outruns_snapshot: bool,
         append_failure: Option<&'static str>,
+        /// The flags of the commands that it runs.
+        queued: Flags,
     }
 
     /// A state in which a check applies, and how its outcome begins.
@@ -241,6 +244,7 @@ mod tests {
             is_pause_in_force: false,
             outruns_snapshot: false,
             append_failure: None,
+            queued: Flags::empty(),
         };
         rows.iter().for_each(|(apply, _)| apply(&mut state));
         let candidate = Candidate {
@@ -248,8 +252,8 @@ mod tests {
             found,
             session: &state.session,
             modes: state.modes,
-            flags: found.command.flags,
-            own_flags: found.command.flags,
+            flags: found.command.flags | state.queued,
+            own_flags: found.command.flags | state.queued,
             lacks_memory: state.lacks_memory,
             is_pause_in_force: state.is_pause_in_force,
             outruns_snapshot: state.outruns_snapshot,
@@ -297,5 +301,10 @@ mod tests {
             assert_eq!(outcome(Origin::Client, "get", &[row]), "None");
         }
         assert_eq!(outcome(Origin::Client, "ping", &[SUBSCRIBED, MONITOR]), "None");
+        // One that a transaction runs does not make the transaction fail.
+        const QUEUED: Row = (|state| state.queued = Flags::SHOWS_HEALTH, "");
+        assert_eq!(outcome(Origin::Client, "exec", &[UNSAVED, UNWRITABLE, QUEUED]), "None");
+        const WRITE_QUEUED: Row = (|state| state.queued = Flags::WRITE, "");
+        assert!(outcome(Origin::Client, "exec", &[UNWRITABLE, WRITE_QUEUED]).starts_with("MISCONF Errors"));
     }
 }

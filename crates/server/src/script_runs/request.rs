@@ -127,10 +127,8 @@ impl Job {
         if modes == 0 && !lacks_memory || self.has_written {
             return Ok(());
         }
-        let failure = match modes & GlobalFlags::APPEND_FAILED {
-            0 => None,
-            _ => self.shared.persistence.append_only.failure(),
-        };
+        let may_fail = modes & GlobalFlags::APPEND_FAILED != 0 && flags.contains(Flags::WRITE);
+        let failure = if may_fail { self.shared.persistence.append_only.failure() } else { None };
         let candidate = Candidate {
             origin: Origin::Script,
             found,
