@@ -423,7 +423,7 @@ impl Executor {
             let mut lacks_memory = false;
             if self.settings.config.maxmemory > 0 {
                 self.statistics.current_reply_bytes.set(connection.passing_output_bytes());
-                let needs_memory = special_modes::own_flags(connection, command).contains(Flags::DENYOOM);
+                let needs_memory = special_modes::own_flags(connection, found).contains(Flags::DENYOOM);
                 let need = if needs_memory { eviction::need_of(plan.requests.size()) } else { 0 };
                 let has_room = self.make_room(need);
                 self.latching.mode.is_over_memory_limit = !has_room;

@@ -11,9 +11,10 @@ pub mod monitor;
 pub mod secrets;
 pub mod statistics;
 
-use command_log::CommandLogs;
 use commands::error::CommandError;
 use commands::table::CommandId;
+
+use command_log::CommandLogs;
 use denials::Denials;
 use error_statistics::ErrorStatistics;
 use latency::LatencyMonitor;

@@ -5,7 +5,6 @@
 //! the handler writes nothing and runs again later, like that of an unfinished command.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
@@ -174,10 +173,9 @@ fn check_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>) -> Result<(), CommandErro
         return Err(CommandError::NO_AUTH);
     }
     let (id, args) = (queued.found.id, queued.args);
-    let user = Arc::clone(&ctx.session.user);
     let record = |event: &DenialEvent<'_>| ctx.host.record_denial(ctx.session, event);
     let place = (ctx.session.db, ctx.data.db_count());
-    user.authorise(id, args, place, DenialContext::Multi, record).map_err(|denial| {
+    ctx.session.user.authorise(id, args, place, DenialContext::Multi, record).map_err(|denial| {
         let error = denial.error_in_exec();
         ctx.host.record_queued_denial(&error);
         error

@@ -1,8 +1,6 @@
 //! Permissions: whether a connection may run a request at all, checked before anything is latched and again when a request
 //! continues after a wait.
 
-use std::sync::Arc;
-
 use base::DbIndex;
 use commands::acl::DenialEvent;
 use commands::command::Flags;
@@ -52,15 +50,20 @@ impl Executor {
         }
         let db_count = self.shared.keyspace.db_count();
         let place = (database_of(session), db_count);
-        let (user, context) = (Arc::clone(&session.user), session.denial_context());
+        // The log shows the client with the command that is denied.
+        let last_command = session.last_command.replace(found.id);
+        let shown = &*session;
         let record = |event: &DenialEvent<'_>| {
-            session.last_command = Some(found.id);
-            self.shared.publish_session(session);
-            self.shared.record_denial(session.id, event);
+            self.shared.publish_session(shown);
+            self.shared.record_denial(shown.id, event);
         };
-        let denial = user.authorise(found.id, args, place, context, record).err()?;
+        let authorised = shown.user.authorise(found.id, args, place, shown.denial_context(), record);
+        let Err(denial) = authorised else {
+            session.last_command = last_command;
+            return None;
+        };
         self.latching.release();
-        let error = denial.error(user.name(), CATALOGUE.name(found.id));
+        let error = denial.error(session.user.name(), CATALOGUE.name(found.id));
         self.reject(connection, found, &error);
         Some(Step::Done)
     }

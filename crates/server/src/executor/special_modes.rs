@@ -23,15 +23,8 @@ use super::{Executor, Step};
 use crate::connection::Connection;
 use crate::mail::{BarrierRequest, Mail};
 use crate::monitoring::command_log::Cost;
-use crate::request::admission::{self, Candidate, Hindrance, Origin};
+use crate::request::admission::{self, Candidate, Hindrance, Origin, queued_by};
 use crate::shared::modes::GlobalFlags;
-
-/// The modes that concern what a request writes.
-const WRITE_MODES: u32 = GlobalFlags::UNSAVED
-    | GlobalFlags::APPEND_FAILED
-    | GlobalFlags::NO_REPLICAS
-    | GlobalFlags::SNAPSHOT_FULL
-    | GlobalFlags::ANY_PAUSE;
 
 /// How long a request waits for a congested worker before it checks again.
 const CONGESTION_WAIT: Duration = Duration::from_millis(1);
@@ -173,29 +166,18 @@ impl Executor {
         lacks_memory: bool,
     ) -> Option<Step> {
         let modes = self.flags.load();
-        let flags = match modes & WRITE_MODES {
-            0 => found.command.flags,
-            _ => self.joint_flags(connection, found, args),
-        };
-        let own_flags = match connection.session.flags.contains(SessionFlags::MONITOR) {
-            true => own_flags(connection, found.command),
-            false => found.command.flags,
-        };
-        let may_fail = modes & GlobalFlags::APPEND_FAILED != 0
-            && (flags | found.command.flags).intersects(Flags::WRITE | Flags::SHOWS_HEALTH);
-        let failure = if may_fail { self.shared.persistence.append_only.failure() } else { None };
         let candidate = Candidate {
             origin,
             found,
             session: &connection.session,
             modes,
-            flags,
-            own_flags,
+            declared_flags: &|| self.declared_flags(connection, found, args),
+            own_flags: &|| own_flags(connection, found),
             lacks_memory,
             is_pause_in_force: modes & GlobalFlags::ANY_PAUSE != 0
                 && Uptime::now() < self.shared.modes.pause.until(),
             outruns_snapshot: modes & GlobalFlags::SNAPSHOT_FULL != 0 && self.changes_unsaved(found, keys),
-            append_failure: failure.as_deref(),
+            append_failure: &|| self.shared.persistence.append_only.failure(),
             is_redis: self.settings.config.extended_redis_compatibility,
         };
         let hindrance = admission::hindrance(&candidate)?;
@@ -216,14 +198,14 @@ impl Executor {
 
     /// Whether a request, or one of the transaction that it runs, may change data. Some reads do, as `PFCOUNT`.
     pub(super) fn may_change(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) -> bool {
-        self.joint_flags(connection, found, args).intersects(Flags::WRITE | Flags::MAY_REPLICATE)
+        self.declared_flags(connection, found, args).intersects(Flags::WRITE | Flags::MAY_REPLICATE)
     }
 
     /// The flags of a request and of all requests of the transaction that it runs, as the scripts among them declare.
-    fn joint_flags(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) -> Flags {
-        let queue = connection.session.transaction().filter(|_| found.command.access == Access::Queued);
-        let queued = queue.into_iter().flat_map(|queue| queue.iter());
-        queued.fold(self.flags_of(found, args), |all, queued| all | self.flags_of(queued.found, queued.args))
+    fn declared_flags(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) -> Flags {
+        let queued =
+            queued_by(&connection.session, found).map(|queued| self.flags_of(queued.found, queued.args));
+        queued.fold(self.flags_of(found, args), Flags::union)
     }
 
     /// Counts the changes and the time of a part of a command.
@@ -445,8 +427,7 @@ fn may_publish(command: &Command) -> bool {
 }
 
 /// The flags of a command and of all commands of the transaction that it runs.
-pub(super) fn own_flags(connection: &Connection, command: &Command) -> Flags {
-    let queue = connection.session.transaction().filter(|_| command.access == Access::Queued);
-    let queued = queue.into_iter().flat_map(|queue| queue.iter());
-    queued.fold(command.flags, |all, queued| all | queued.found.command.flags)
+pub(super) fn own_flags(connection: &Connection, found: ResolvedCommand) -> Flags {
+    let queued = queued_by(&connection.session, found).map(|queued| queued.found.command.flags);
+    queued.fold(found.command.flags, Flags::union)
 }

@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use commands::acl::DenialEvent;
-use commands::acl::{LoggedDenial, MissingPermission};
+use commands::acl::{DenialEvent, LoggedDenial, MissingPermission};
 use sync::atomic::{AtomicU64, Ordering};
 use sync::{Mutex, MutexGuard};
 

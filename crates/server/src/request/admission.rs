@@ -7,7 +7,7 @@
 
 use commands::command::{Access, Flags};
 use commands::error::CommandError;
-use commands::session::{Session, SessionFlags};
+use commands::session::{Queued, Session, SessionFlags};
 use commands::table::{CATALOGUE, ResolvedCommand};
 use wire::reply::Protocol;
 
@@ -34,18 +34,19 @@ pub struct Candidate<'a> {
     pub session: &'a Session,
     /// The modes of the server ([`GlobalFlags`]).
     pub modes: u32,
-    /// The flags of the command, and of all commands of the transaction that it runs, as the scripts among them declare.
-    pub flags: Flags,
-    /// As the commands define them.
-    pub own_flags: Flags,
+    /// The flags of the command, and of all commands of the transaction that it runs, as the scripts among them declare. Asked
+    /// only in modes that depend on them.
+    pub declared_flags: &'a dyn Fn() -> Flags,
+    /// The same flags as the commands define them.
+    pub own_flags: &'a dyn Fn() -> Flags,
     /// Whether it needs memory, and there is none.
     pub lacks_memory: bool,
     /// Whether a pause of clients has not ended yet.
     pub is_pause_in_force: bool,
     /// Whether it may change entries that the snapshot must save first, and has no room to preserve.
     pub outruns_snapshot: bool,
-    /// Why the append-only file can't be written, while that is so.
-    pub append_failure: Option<&'a str>,
+    /// Why the append-only file can't be written, while that is so. Asked only for a request that is then refused.
+    pub append_failure: &'a dyn Fn() -> Option<String>,
     /// `extended-redis-compatibility`: errors have the words of Redis.
     pub is_redis: bool,
 }
@@ -93,6 +94,12 @@ pub fn hindrance(candidate: &Candidate<'_>) -> Option<Hindrance> {
     checks.find_map(|(check, _)| check(candidate))
 }
 
+/// The requests of the transaction that a request runs.
+pub fn queued_by(session: &Session, found: ResolvedCommand) -> impl Iterator<Item = Queued<'_>> {
+    let queue = session.transaction().filter(|_| found.command.access == Access::Queued);
+    queue.into_iter().flat_map(|queue| queue.iter())
+}
+
 impl Candidate<'_> {
     fn has_mode(&self, mode: u32) -> bool {
         self.modes & mode != 0
@@ -105,12 +112,8 @@ impl Candidate<'_> {
     }
 
     fn writes(&self) -> bool {
-        self.flags.contains(Flags::WRITE)
+        (self.declared_flags)().contains(Flags::WRITE)
     }
-}
-
-fn refused(error: CommandError) -> Option<Hindrance> {
-    Some(Hindrance::Refused(error))
 }
 
 fn memory(candidate: &Candidate<'_>) -> Option<Hindrance> {
@@ -124,15 +127,18 @@ fn subscriptions(candidate: &Candidate<'_>) -> Option<Hindrance> {
         return None;
     }
     let name = CATALOGUE.name(found.id);
-    refused(CommandError::owned(format!(
+    Some(Hindrance::Refused(CommandError::owned(format!(
         "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
          this context"
-    )))
+    ))))
 }
 
 fn append_only_file(candidate: &Candidate<'_>) -> Option<Hindrance> {
-    let failure = candidate.append_failure.filter(|_| candidate.writes_or_shows_health())?;
-    refused(CommandError::owned(format!("MISCONF Errors writing to the AOF file: {failure}")))
+    if !candidate.has_mode(GlobalFlags::APPEND_FAILED) || !candidate.writes_or_shows_health() {
+        return None;
+    }
+    let error = format!("MISCONF Errors writing to the AOF file: {}", (candidate.append_failure)()?);
+    Some(Hindrance::Refused(CommandError::owned(error)))
 }
 
 fn replicas(candidate: &Candidate<'_>) -> Option<Hindrance> {
@@ -145,13 +151,11 @@ fn loading(candidate: &Candidate<'_>) -> Option<Hindrance> {
         return None;
     }
     let is_allowed = |found: ResolvedCommand| found.command.flags.contains(Flags::LOADING);
-    let queue = candidate.session.multi.as_ref().filter(|_| candidate.found.command.access == Access::Queued);
-    if is_allowed(candidate.found)
-        && queue.is_none_or(|queue| queue.iter().all(|queued| is_allowed(queued.found)))
-    {
+    let mut queued = queued_by(candidate.session, candidate.found);
+    if is_allowed(candidate.found) && queued.all(|queued| is_allowed(queued.found)) {
         return None;
     }
-    refused(CommandError::loading(candidate.is_redis))
+    Some(Hindrance::Refused(CommandError::loading(candidate.is_redis)))
 }
 
 fn saving(candidate: &Candidate<'_>) -> Option<Hindrance> {
@@ -162,7 +166,7 @@ fn saving(candidate: &Candidate<'_>) -> Option<Hindrance> {
 /// A connection in `MONITOR` may not read or change data, or publish.
 fn monitors(candidate: &Candidate<'_>) -> Option<Hindrance> {
     (candidate.session.flags.contains(SessionFlags::MONITOR)
-        && candidate.own_flags.intersects(Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE))
+        && (candidate.own_flags)().intersects(Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE))
     .then_some(Hindrance::Refused(MONITOR_DENIED))
 }
 
@@ -176,7 +180,7 @@ fn pause(candidate: &Candidate<'_>) -> Option<Hindrance> {
     }
     let waits = match candidate.has_mode(GlobalFlags::PAUSED) {
         true => !candidate.found.command.flags.contains(Flags::NO_PAUSE),
-        false => candidate.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE),
+        false => (candidate.declared_flags)().intersects(Flags::WRITE | Flags::MAY_REPLICATE),
     };
     waits.then_some(Hindrance::Pause)
 }
@@ -201,7 +205,6 @@ mod tests {
         lacks_memory: bool,
         is_pause_in_force: bool,
         outruns_snapshot: bool,
-        append_failure: Option<&'static str>,
         /// The flags of the commands that it runs.
         queued: Flags,
     }
@@ -210,7 +213,7 @@ mod tests {
     type Row = (fn(&mut State), &'static str);
 
     const UNSAVED: Row = (|state| state.modes |= GlobalFlags::UNSAVED, "MISCONF Valkey");
-    const UNWRITABLE: Row = (|state| state.append_failure = Some("no space"), "MISCONF Errors");
+    const UNWRITABLE: Row = (|state| state.modes |= GlobalFlags::APPEND_FAILED, "MISCONF Errors");
     const NO_REPLICAS: Row = (|state| state.modes |= GlobalFlags::NO_REPLICAS, "NOREPLICAS");
     const NO_MEMORY: Row = (|state| state.lacks_memory = true, "OOM");
     const LOADING: Row = (|state| state.modes |= GlobalFlags::LOADING, "LOADING");
@@ -243,21 +246,21 @@ mod tests {
             lacks_memory: false,
             is_pause_in_force: false,
             outruns_snapshot: false,
-            append_failure: None,
             queued: Flags::empty(),
         };
         rows.iter().for_each(|(apply, _)| apply(&mut state));
+        let flags = || found.command.flags | state.queued;
         let candidate = Candidate {
             origin,
             found,
             session: &state.session,
             modes: state.modes,
-            flags: found.command.flags | state.queued,
-            own_flags: found.command.flags | state.queued,
+            declared_flags: &flags,
+            own_flags: &flags,
             lacks_memory: state.lacks_memory,
             is_pause_in_force: state.is_pause_in_force,
             outruns_snapshot: state.outruns_snapshot,
-            append_failure: state.append_failure,
+            append_failure: &|| Some("no space".to_owned()),
             is_redis: false,
         };
         match hindrance(&candidate) {

@@ -127,19 +127,17 @@ impl Job {
         if modes == 0 && !lacks_memory || self.has_written {
             return Ok(());
         }
-        let may_fail = modes & GlobalFlags::APPEND_FAILED != 0 && flags.contains(Flags::WRITE);
-        let failure = if may_fail { self.shared.persistence.append_only.failure() } else { None };
         let candidate = Candidate {
             origin: Origin::Script,
             found,
             session: &self.session,
             modes,
-            flags,
-            own_flags: flags,
+            declared_flags: &|| flags,
+            own_flags: &|| flags,
             lacks_memory,
             is_pause_in_force: false,
             outruns_snapshot: false,
-            append_failure: failure.as_deref(),
+            append_failure: &|| self.shared.persistence.append_only.failure(),
             is_redis: self.config.extended_redis_compatibility,
         };
         match admission::hindrance(&candidate) {
@@ -161,8 +159,8 @@ impl Job {
         Ok(())
     }
 
-    fn check_permissions(&mut self, found: ResolvedCommand, args: Args<'_>) -> Result<(), CommandError> {
-        let user = Arc::clone(&self.session.user);
+    fn check_permissions(&self, found: ResolvedCommand, args: Args<'_>) -> Result<(), CommandError> {
+        let user = &self.session.user;
         let record = |event: &DenialEvent<'_>| self.host.record_denial(&self.session, event);
         let place = (self.session.db, self.data.db_count());
         let Err(denial) = user.authorise(found.id, args, place, DenialContext::Lua, record) else {

@@ -117,9 +117,9 @@ impl WorkerScripts {
         if session.unfinished.is_some() {
             return ScriptPlan::Nothing;
         }
-        let Access::Script { source, reads_only } = found.command.access else { return ScriptPlan::Nothing };
-        let Ok(code) = self.resolve(ScriptName::of(source, args)) else { return ScriptPlan::Nothing };
-        let reads_only = reads_only || code.flags().contains(ScriptFlags::NO_WRITES);
+        let Ok(code) = self.resolve_of(found, args) else { return ScriptPlan::Nothing };
+        let reads_only = matches!(found.command.access, Access::Script { reads_only: true, .. })
+            || code.flags().contains(ScriptFlags::NO_WRITES);
         let keeps_to_keys = match &code {
             Code::Script(script) => script.analysis.keeps_to_keys,
             Code::Function { keeps_to_keys, .. } => *keeps_to_keys,
@@ -149,8 +149,7 @@ impl WorkerScripts {
     /// Whether a request that runs a script accesses its keys only, as far as is known. For a function it is true as long as
     /// the script token is held.
     pub fn keeps_to_keys(&self, found: ResolvedCommand, args: Args<'_>) -> bool {
-        let Access::Script { source, .. } = found.command.access else { return true };
-        match self.resolve(ScriptName::of(source, args)) {
+        match self.resolve_of(found, args) {
             Ok(Code::Script(script)) => {
                 script.analysis.keeps_to_keys && !script.needs_everything.load(Ordering::Relaxed)
             }
@@ -163,8 +162,7 @@ impl WorkerScripts {
     /// The flags of a request that runs a script: those of its command, until the script declares whether it writes.
     pub fn flags_of(&self, found: ResolvedCommand, args: Args<'_>) -> Flags {
         let flags = found.command.flags;
-        let Access::Script { source, .. } = found.command.access else { return flags };
-        match self.resolve(ScriptName::of(source, args)).map(|code| code.flags()) {
+        match self.resolve_of(found, args).map(|code| code.flags()) {
             Ok(declared) if !declared.contains(ScriptFlags::WITHOUT_SHEBANG) => {
                 let writes = !declared.contains(ScriptFlags::NO_WRITES);
                 (flags - Flags::MAY_REPLICATE) | if writes { Flags::WRITE } else { Flags::empty() }
@@ -196,7 +194,15 @@ impl WorkerScripts {
         }
     }
 
-    /// Finds what a request runs.
+    /// Finds what a request runs: an error if there is no such script.
+    fn resolve_of(&self, found: ResolvedCommand, args: Args<'_>) -> Result<Code, CommandError> {
+        match found.command.access {
+            Access::Script { source, .. } => self.resolve(ScriptName::of(source, args)),
+            _ => Err(errors::NO_SCRIPT),
+        }
+    }
+
+    /// Finds what a request runs whose script has this name.
     fn resolve(&self, name: ScriptName<'_>) -> Result<Code, CommandError> {
         match name {
             ScriptName::Function(name) => {

@@ -46,7 +46,7 @@ impl User {
         Err(worst)
     }
 
-    /// As [`Self::check`] in a database of several, for a request that is to be run now: `record` gets a denial for the log.
+    /// [`Self::check`] of a request that is to be run now: `record` gets a denial for the log. `db` is one of `db_count` databases.
     ///
     /// # Errors
     /// As [`Self::check`].

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use commands::acl::DenialEvent;
-use commands::acl::{LoggedDenial, Users};
+use commands::acl::{DenialEvent, LoggedDenial, Users};
 use commands::error::CommandError;
 use commands::host::AccessControl;
 use commands::session::Session;
