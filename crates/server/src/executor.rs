@@ -43,7 +43,7 @@ use sync::simulation::{self, Gap};
 use wire::request::{Args, Parser, RequestLimits, Sender};
 
 use self::plan::{Place, Refusal};
-use crate::connection::{Connection, Logged, ParkedCommand};
+use crate::connection::client::{Client, Logged, ParkedRequest, Wait};
 use crate::logging;
 use crate::monitoring::command_log::Cost;
 use crate::monitoring::statistics::WorkerStatistics;
@@ -204,27 +204,27 @@ impl Executor {
     /// the number of bytes processed, and how processing ended.
     pub fn process(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         bytes: &[u8],
         mut planned: Option<Box<Planned>>,
         host: &dyn Host,
     ) -> (usize, Processed) {
         self.follow_config();
-        self.subscriptions.set_current_client(connection.token);
-        self.latching.events.client = connection.session.id;
+        self.subscriptions.set_current_client(client.token);
+        self.latching.events.client = client.session.id;
         let mut done = 0;
         self.slice_began = None;
         loop {
-            let (parsed, ended) = self.process_batch(connection, &bytes[done..], planned.take(), host);
+            let (parsed, ended) = self.process_batch(client, &bytes[done..], planned.take(), host);
             done += parsed;
-            connection.session.reply_lsn = connection.session.reply_lsn.max(self.latching.take_reply_lsn());
+            client.session.reply_lsn = client.session.reply_lsn.max(self.latching.take_reply_lsn());
             if let Some(line) = logging::take_last_line() {
-                connection.logged = Some(Logged { line, until: None });
+                client.logged = Some(Logged { line, until: None });
             }
             if let Some(ended) = ended {
                 return (done, ended);
             }
-            if connection.output_size() > OUTPUT_YIELD_SIZE || self.is_slice_over(Ticks::now()) {
+            if client.replies.size() > OUTPUT_YIELD_SIZE || self.is_slice_over(Ticks::now()) {
                 return (done, Processed::Yielded);
             }
         }
@@ -239,31 +239,31 @@ impl Executor {
     /// Processes one batch. Returns the bytes processed, and how processing ended, if it did.
     fn process_batch(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         bytes: &[u8],
         planned: Option<Box<Planned>>,
         host: &dyn Host,
     ) -> (usize, Option<Processed>) {
-        let limits = self.limits_of(connection);
+        let limits = self.limits_of(client);
         let planned = planned.filter(|planned| planned.limits == limits);
         let is_planned_ahead = planned.is_some();
         let planned = match planned {
             Some(mut planned) => {
-                std::mem::swap(&mut connection.parser, &mut planned.parser);
+                std::mem::swap(&mut client.parser, &mut planned.parser);
                 planned
             }
             None => {
                 self.planner.swap_pipelines();
-                self.planner.plan(&mut connection.parser, bytes, limits, connection.session.db)
+                self.planner.plan(&mut client.parser, bytes, limits, client.session.db)
             }
         };
         // Nothing expires during a replay: the log has the deletions.
         self.latching.mode.sees_expired =
-            self.is_replay || (self.settings.config.import_mode && connection.session.is_import_source);
-        self.statistics.current_client.set(connection.session.id);
+            self.is_replay || (self.settings.config.import_mode && client.session.is_import_source);
+        self.statistics.current_client.set(client.session.id);
         let [began, mut ended] = [Ticks::now(); 2];
-        let result = self.run_batch(connection, &planned, bytes, &mut ended, host);
-        connection.recent_ticks += ended.to_raw().saturating_sub(began.to_raw());
+        let result = self.run_batch(client, &planned, bytes, &mut ended, host);
+        client.recent_ticks += ended.to_raw().saturating_sub(began.to_raw());
         if !is_planned_ahead {
             self.planner.pipeline.clear();
             self.planner.swap_pipelines();
@@ -277,11 +277,11 @@ impl Executor {
     /// Plans input that is to be executed in this turn, if it is short: then [`Self::process`]
     /// continues with the plan. Other input may be executed first.
     #[must_use]
-    pub fn plan_ahead(&mut self, connection: &Connection, bytes: &[u8]) -> Option<Box<Planned>> {
-        if bytes.len() > PLANNED_AHEAD_SIZE_MAX || !connection.query.is_empty() || connection.is_waiting() {
+    pub fn plan_ahead(&mut self, client: &Client, bytes: &[u8]) -> Option<Box<Planned>> {
+        if bytes.len() > PLANNED_AHEAD_SIZE_MAX {
             return None;
         }
-        Some(self.planner.plan_ahead(bytes, self.limits_of(connection), connection.session.db))
+        Some(self.planner.plan_ahead(bytes, self.limits_of(client), client.session.db))
     }
 
     /// To be called when all input planned in this turn is executed.
@@ -289,21 +289,17 @@ impl Executor {
         self.planner.pipeline.clear();
     }
 
-    /// The limits for the input of this connection.
-    fn limits_of(&self, connection: &Connection) -> RequestLimits {
+    /// The limits for the input of this client.
+    fn limits_of(&self, client: &Client) -> RequestLimits {
         RequestLimits {
-            sender: if self.is_unauthenticated(connection) {
-                Sender::Unauthenticated
-            } else {
-                Sender::Client
-            },
+            sender: if self.is_unauthenticated(client) { Sender::Unauthenticated } else { Sender::Client },
             bulk_size_max: self.settings.config.proto_max_bulk_len,
         }
     }
 
     fn run_batch(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         planned: &Planned,
         bytes: &[u8],
         started: &mut Ticks,
@@ -316,42 +312,42 @@ impl Executor {
         loop {
             if let Some(plan) = plans.get(place.plan)
                 && plan.is_plain
-                && self.is_plain(connection)
+                && self.is_plain(client)
             {
                 self.budget.has_room =
                     self.has_room_for(parsed.consumed - plan.requests.range_of(place.nth).start);
-                place = self.run_plain(connection, planned, bytes, place, started, host);
+                place = self.run_plain(client, planned, bytes, place, started, host);
             }
             let Some(plan) = plans.get(place.plan) else { break };
             let range = plan.requests.range_of(place.nth);
-            let is_enough = connection.output_size() > OUTPUT_YIELD_SIZE || self.is_slice_over(*started);
+            let is_enough = client.replies.size() > OUTPUT_YIELD_SIZE || self.is_slice_over(*started);
             if is_enough && place != Place::default() {
-                connection.parser = Parser::new();
+                client.parser = Parser::new();
                 return (range.start, Some(Processed::Yielded));
             }
             if (plan.id == self.planner.multi_id || plan.id == self.planner.watch_id)
                 && plan.command.is_some()
                 && plan.refusal == Refusal::None
-                && self.is_plain(connection)
-                && let Some(behind) = self.run_transaction(connection, planned, bytes, place, started, host)
+                && self.is_plain(client)
+                && let Some(behind) = self.run_transaction(client, planned, bytes, place, started, host)
             {
                 place = behind;
                 continue;
             }
-            match self.execute(connection, planned, bytes, place, started, host) {
+            match self.execute(client, planned, bytes, place, started, host) {
                 Step::Done => {}
                 Step::NotExecuted | Step::ForWriting | Step::OtherLatches => {
-                    connection.parser = Parser::new();
+                    client.parser = Parser::new();
                     return (range.start, Some(Processed::Waiting));
                 }
                 Step::Unfinished => {
-                    connection.parser = Parser::new();
+                    client.parser = Parser::new();
                     return (range.start, Some(Processed::Yielded));
                 }
                 Step::Stop => {
-                    connection.parser = Parser::new();
-                    let closing = connection.session.flags.contains(SessionFlags::CLOSE_AFTER_REPLY);
-                    let ended = match (closing, connection.session.blocked.is_some()) {
+                    client.parser = Parser::new();
+                    let closing = client.session.flags.contains(SessionFlags::CLOSE_AFTER_REPLY);
+                    let ended = match (closing, client.session.blocked.is_some()) {
                         (true, _) => Some(Processed::Closing),
                         (_, true) => Some(Processed::Waiting),
                         _ => None,
@@ -362,7 +358,7 @@ impl Executor {
             place = planned.behind(place, 1);
         }
         if let Some(error) = parsed.error {
-            self.refuse_protocol(connection, error, bytes);
+            self.refuse_protocol(client, error, bytes);
             return (parsed.consumed, Some(Processed::Closing));
         }
         // Complete requests may remain after a full batch, and after one cut short for authentication.
@@ -373,7 +369,7 @@ impl Executor {
     /// Executes one planned request: refuses it, makes it wait, or runs it.
     fn execute(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         planned: &Planned,
         bytes: &[u8],
         place: Place,
@@ -382,95 +378,94 @@ impl Executor {
     ) -> Step {
         let (plan, nth) = (&planned.plans[place.plan], place.nth);
         let args = planned.args(plan, nth, bytes);
-        if self.follow_users(&mut connection.session) {
+        if self.follow_users(&mut client.session) {
             self.latching.release();
             return Step::Stop;
         }
         let Some(found) = plan.found().filter(|_| plan.refusal == Refusal::None) else {
-            return self.refuse(connection, plan, args);
+            return self.refuse(client, plan, args);
         };
         let (command, keys) = (found.command, planned.keys_of(plan, nth));
         if matches!(command.access, Access::Script { .. } | Access::Queued)
-            && let Some(step) = self.resume_or_hold(connection, (found, args, keys), started, host)
+            && let Some(step) = self.resume_or_hold(client, (found, args, keys), started, host)
         {
             return step;
         }
         let first_key = planned.first_announced_of(plan, nth);
         self.planner.pipeline.advance(&self.latching, first_key, plan.key_count);
         self.planner.pipeline.apply_hints(keys, first_key);
-        if self.is_unauthenticated(connection) && !command.flags.contains(Flags::NO_AUTH) {
-            self.reject(connection, found, &CommandError::NO_AUTH);
+        if self.is_unauthenticated(client) && !command.flags.contains(Flags::NO_AUTH) {
+            self.reject(client, found, &CommandError::NO_AUTH);
             return Step::Done;
         }
-        let is_restricted = connection.session.user.is_restricted();
-        if is_restricted && let Some(step) = self.deny(connection, found, args) {
+        let is_restricted = client.session.user.is_restricted();
+        if is_restricted && let Some(step) = self.deny(client, found, args) {
             return step;
         }
-        self.latching.mode.touch = !connection.session.flags.contains(SessionFlags::NO_TOUCH);
+        self.latching.mode.touch = !client.session.flags.contains(SessionFlags::NO_TOUCH);
         // A request with held latches has passed these checks before, and has waited for a latch.
         if self.latching.holds_nothing() {
-            if self.shared.hub.is_congested() && self.must_await_delivery(connection, command, args) {
-                return self.wait_for_congestion(connection);
+            if self.shared.hub.is_congested() && self.must_await_delivery(client, command, args) {
+                return self.wait_for_congestion(client);
             }
             let size = planned.request_size(plan);
             if !self.log_has_room(size)
-                && self.may_change(connection, found, args)
-                && let Some(step) = self.wait_for_log(connection, size)
+                && self.may_change(client, found, args)
+                && let Some(step) = self.wait_for_log(client, size)
             {
                 return step;
             }
             // Applies to every command, so that no client observes memory use above the limit.
             let mut lacks_memory = false;
             if self.settings.config.maxmemory > 0 {
-                self.statistics.current_reply_bytes.set(connection.passing_output_bytes());
-                let needs_memory = special_modes::own_flags(connection, found).contains(Flags::DENYOOM);
+                self.statistics.current_reply_bytes.set(client.replies.passing_bytes());
+                let needs_memory = special_modes::own_flags(client, found).contains(Flags::DENYOOM);
                 let need = if needs_memory { eviction::need_of(plan.requests.size()) } else { 0 };
                 let has_room = self.make_room(need);
                 self.latching.mode.is_over_memory_limit = !has_room;
                 lacks_memory = !has_room && needs_memory;
             }
-            let session = &connection.session;
+            let session = &client.session;
             let special = self.flags.load() != 0 || !session.flags.is_empty() || session.multi.is_some();
             if (special || lacks_memory)
-                && let Some(step) = self.check_special_modes(connection, found, keys, args, lacks_memory)
+                && let Some(step) = self.check_special_modes(client, found, keys, args, lacks_memory)
             {
                 return step;
             }
         } else if self.flags.load() != 0
-            && let Some(step) = self.check_modes(connection, (found, keys, args), Origin::Resumed, false)
+            && let Some(step) = self.check_modes(client, (found, keys, args), Origin::Resumed, false)
         {
             return step;
         }
         if command.flags.contains(Flags::BLOCKING) {
-            connection.session.reply_lsn = connection.session.reply_lsn.max(self.latching.reply_lsn());
+            client.session.reply_lsn = client.session.reply_lsn.max(self.latching.reply_lsn());
         }
         simulation::pass(Gap::Admitted);
-        if command.access == Access::Connections && self.must_await_turns(connection) {
+        if command.access == Access::Connections && self.must_await_turns(client) {
             return Step::NotExecuted;
         }
         let current = CurrentRequest { found, args, keys, size: planned.request_size(plan) };
         loop {
             if command.access != Access::None {
                 // The handler denies access to keys that are not among the arguments.
-                let reaches = !is_restricted || self.may_reach(connection, found, args);
+                let reaches = !is_restricted || self.may_reach(client, found, args);
                 let access =
                     if reaches { command.access.of_request(args) } else { command.access.of_own_keys() };
-                self.latching.begin_latching(&mut connection.attempt.tries);
-                while let Err((busy, mode)) = self.latch((access, current), connection) {
-                    if let Some(step) = self.refuse_if_busy(connection, found, busy) {
+                self.latching.begin_latching(&mut client.attempt.tries);
+                while let Err((busy, mode)) = self.latch((access, current), client) {
+                    if let Some(step) = self.refuse_if_busy(client, found, busy) {
                         return step;
                     }
-                    if !self.latching.wait_for(busy, mode, connection.token.0, &mut connection.attempt.tries)
-                    {
+                    if !self.latching.wait_for(busy, mode, client.token.0, &mut client.attempt.tries) {
                         self.statistics.parked.add(1);
-                        connection.parked = Some(ParkedCommand { held: self.latching.keep(), busy });
+                        client.wait = Wait::Latch(ParkedRequest { held: self.latching.keep(), busy });
                         return Step::NotExecuted;
                     }
                 }
             }
-            let step = self.run(connection, current, started, host);
-            connection.attempt.tries = Tries::default();
-            connection.attempt.for_writing = matches!(step, Step::ForWriting);
+            let step = self.run(client, current, started, host);
+            client.attempt.tries = Tries::default();
+            client.attempt.for_writing = matches!(step, Step::ForWriting);
             if !matches!(step, Step::ForWriting | Step::OtherLatches) {
                 return step;
             }
@@ -480,22 +475,22 @@ impl Executor {
     /// Runs the handler under its latches, releases them, and reports.
     fn run(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         current: CurrentRequest<'_>,
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Step {
         let CurrentRequest { found, args, .. } = current;
-        connection.session.last_command = Some(found.id);
-        connection.session.command_count += 1;
+        client.session.last_command = Some(found.id);
+        client.session.command_count += 1;
         self.statistics.current_command.set(u64::from(found.id.0) + 1);
-        let mark = connection.out.len();
-        let protocol = connection.session.protocol;
-        let (data, session) = ((&mut *self.latching, &mut self.effects), &mut connection.session);
+        let mark = client.replies.bytes.len();
+        let protocol = client.session.protocol;
+        let (data, session) = ((&mut *self.latching, &mut self.effects), &mut client.session);
         let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
         let failed = run_handler(
             &mut ctx,
-            (&mut connection.out, protocol),
+            (&mut client.replies.bytes, protocol),
             RunFor::Request,
             self.shared,
             self.statistics,
@@ -504,94 +499,87 @@ impl Executor {
             self.serve_ready(host);
         }
         if std::mem::take(&mut self.effects.needs_barrier) {
-            self.begin_barrier(connection);
+            self.begin_barrier(client);
         }
-        if connection.session.blocked.is_some()
-            && let BeginWait::NeedsWriting = self.begin_wait(connection, current)
+        if client.session.blocked.is_some()
+            && let BeginWait::NeedsWriting = self.begin_wait(client, current)
         {
             self.latching.release();
-            connection.session.blocked = None;
+            client.session.blocked = None;
             return Step::ForWriting;
         }
-        self.release_or_keep(connection);
+        self.release_or_keep(client);
         if let Access::Script { .. } = found.command.access
-            && self.must_run_script_again(connection)
+            && self.must_run_script_again(client)
         {
             return Step::OtherLatches;
         }
-        if connection.session.unfinished.is_some() {
+        if client.session.unfinished.is_some() {
             if !failed {
-                self.subscriptions.exchange_late(&mut connection.late_messages);
-                return self.finish_part(connection, started);
+                self.subscriptions.exchange_late(&mut client.late_messages);
+                return self.finish_part(client, started);
             }
-            connection.session.unfinished = None;
+            client.session.unfinished = None;
         }
-        connection.parts.append(self.effects.shared_replies.parts());
+        client.replies.parts.append(self.effects.shared_replies.parts());
         if found.command.access == Access::Queued {
-            self.subscriptions.deliver_after_transaction(&mut connection.out);
+            self.subscriptions.deliver_after_transaction(&mut client.replies.bytes);
         }
-        self.show_afterwards(connection, found, args);
-        self.finish(connection, current, mark, started)
+        self.show_afterwards(client, found, args);
+        self.finish(client, current, mark, started)
     }
 
     /// Counts the command, and logs it where its cost requires that.
     fn finish(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         current: CurrentRequest<'_>,
         mark: usize,
         started: &mut Ticks,
     ) -> Step {
         let CurrentRequest { found, args, size: request_size, .. } = current;
         let now = Ticks::now();
-        let ns = std::mem::take(&mut connection.parts_ns) + now.ns_since(*started);
+        let ns = std::mem::take(&mut client.attempt.parts_ns) + now.ns_since(*started);
         *started = now;
         self.refresh_time(now);
         // A waiting command is counted and logged when its wait ends.
-        let waits = connection.session.blocked.is_some() && !connection.holds_output();
+        let waits = client.session.blocked.is_some() && !client.holds_replies();
         if waits {
-            connection.waited_ns = ns;
-            connection.session.command_count -= 1;
+            client.wait.begin().ran_ns = ns;
+            client.session.command_count -= 1;
         } else {
             self.statistics.ran(found.id, 1, ns);
         }
         // CONFIG SET, CLIENT TRACKING and ACL SETUSER must take effect before the next request.
         self.follow_config();
-        self.follow_users(&mut connection.session);
-        self.account_changes(connection);
+        self.follow_users(&mut client.session);
+        self.account_changes(client);
         if self.latching.deferred.has_ended_watches() {
             self.latching.remove_ended_watches();
         }
         if self.latching.deferred.saw_expired.get() {
             self.delete_expired();
         }
-        let reply_size =
-            connection.out.len().wrapping_sub(mark).wrapping_add(connection.parts.size_since(mark));
+        let reply_size = client.replies.size_since(mark);
         if !waits {
-            self.log_if_notable(connection, found, args, Cost { ns, reply_size, request_size });
+            self.log_if_notable(client, found, args, Cost { ns, reply_size, request_size });
         }
-        if connection.session.flags.is_empty() && connection.session.blocked.is_none() {
+        if client.session.flags.is_empty() && client.session.blocked.is_none() {
             return Step::Done;
         }
-        if connection.session.tracking.is_some() {
-            special_modes::end_caching(connection, found);
+        if client.session.tracking.is_some() {
+            special_modes::end_caching(client, found);
         }
         // Replies of commands that begin or end a subscription are messages: `CLIENT REPLY` does not suppress them.
         let is_message = found.command.flags.contains(Flags::PUSH_REPLY);
-        self.finish_special(connection, if is_message { connection.out.len() } else { mark })
+        self.finish_special(client, if is_message { client.replies.bytes.len() } else { mark })
     }
 
     /// Logs a command whose cost reaches a threshold.
     #[inline(always)]
-    fn log_if_notable(
-        &mut self,
-        connection: &mut Connection,
-        found: ResolvedCommand,
-        args: Args<'_>,
-        cost: Cost,
-    ) {
+    fn log_if_notable(&mut self, client: &mut Client, found: ResolvedCommand, args: Args<'_>, cost: Cost) {
         if self.settings.thresholds.are_exceeded(cost) {
-            self.log_command(connection, found, args, cost);
+            self.log_command(client, found, args, cost);
         }
     }
 }

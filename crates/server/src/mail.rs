@@ -19,8 +19,10 @@ use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::simulation::{self, Fault, Gap, planted};
 use sync::{Mailbox, ThreadCounter};
 
+use crate::connection::Connection;
+use crate::connection::client::UnblockReply;
 use crate::connection::listeners::{Origin, Relisten};
-use crate::connection::{Connection, Token, UnblockReply};
+use crate::connection::token::Token;
 use invalidation::{Broadcast, Invalidation};
 use message::Message;
 

@@ -24,9 +24,9 @@ use config::Config;
 use keyspace::Keyspace;
 use sync::atomic::Ordering;
 
-use crate::connection::Token;
 use crate::connection::listeners::ListenSockets;
 use crate::connection::registry::Registry;
+use crate::connection::token::Token;
 use crate::mail::{Mail, Workers};
 use crate::monitoring::Monitoring;
 use crate::process::identity::{Identity, seed, seed_of};

@@ -42,9 +42,11 @@ use sync::atomic::Ordering;
 use sync::simulation::{Fault, planted};
 
 use crate::admin::host::WorkerHost;
-use crate::connection::Token;
-use crate::connection::UnblockReply;
+use crate::connection::Life;
+use crate::connection::client::UnblockReply;
+use crate::connection::client::{ParkedRequest, Wait};
 use crate::connection::listeners::Listeners;
+use crate::connection::token::Token;
 use crate::executor::{Executor, Planned, Processed};
 use crate::mail::{BarrierRequest, Mail, WorkerHandle};
 use crate::monitoring::statistics::WorkerStatistics;
@@ -331,19 +333,20 @@ impl Worker {
             return;
         };
         connection.record.received_bytes.add(data.len() as u64);
-        let waits = connection.receive_paused || connection.has_more || connection.is_waiting();
+        let waits =
+            connection.sending.pauses_requests || connection.input.has_more || connection.is_waiting();
         if waits
             || data.len() >= LARGE_INPUT_SIZE
                 && input::must_yield(connection, data.len(), &mut self.waits, &self.clock)
         {
             return self.keep_waiting_input(token, data);
         }
-        if !connection.query.is_empty() {
+        if !connection.input.query.is_empty() {
             connection.keep_input(data);
             self.run_query(token);
             return;
         }
-        let (done, processed) = self.executor.process(connection, data, planned, &self.host);
+        let (done, processed) = self.executor.process(&mut connection.client, data, planned, &self.host);
         if done < data.len() {
             connection.keep_input(&data[done..]);
         }
@@ -357,14 +360,14 @@ impl Worker {
         };
         if connection.is_waiting() {
             // The end of its wait continues.
-            connection.has_more = false;
+            connection.input.has_more = false;
             return;
         }
-        let query = std::mem::take(&mut connection.query);
-        let (done, processed) = self.executor.process(connection, &query, None, &self.host);
+        let query = std::mem::take(&mut connection.input.query);
+        let (done, processed) = self.executor.process(&mut connection.client, &query, None, &self.host);
         connection.take_query_back(query, done);
         if processed != Processed::Yielded {
-            connection.release_query(self.executor.settings.query_size_kept_max);
+            connection.input.release_query(self.executor.settings.query_size_kept_max);
         }
         self.after_input(token, processed);
     }
@@ -375,22 +378,24 @@ impl Worker {
             return;
         };
         connection.record.active_at.store(self.clock.uptime.to_raw(), Ordering::Relaxed);
-        self.statistics.unsent_bytes.add(connection.passing_output_bytes());
+        self.statistics.unsent_bytes.add(connection.client.replies.passing_bytes());
         self.statistics.current_reply_bytes.set(0);
-        connection.has_more = processed == Processed::Yielded;
-        let input_passes = connection.has_more || connection.passing_input_size > 0;
+        connection.input.has_more = processed == Processed::Yielded;
+        let input_passes = connection.input.has_more || connection.input.passing_size > 0;
         match processed {
             Processed::Everything => {
-                if connection.at_eof {
-                    connection.closing = true;
+                if connection.input.at_eof {
+                    connection.close();
                 }
-                if !connection.query.is_empty() || connection.session.multi.is_some() {
+                if !connection.input.query.is_empty() || connection.client.session.multi.is_some() {
                     self.check_query_size(token);
                 }
             }
-            Processed::Closing => connection.closing = true,
+            Processed::Closing => {
+                connection.close();
+            }
             Processed::Yielded => {
-                let has_transaction = connection.session.multi.is_some();
+                let has_transaction = connection.client.session.multi.is_some();
                 if connection.may_continue() {
                     self.waits.ready.push(token);
                 }
@@ -419,10 +424,10 @@ impl Worker {
         let Some(connection) = self.connections.find_mut(token) else {
             return;
         };
-        if connection.awaits_log() {
+        if connection.client.awaits_log() {
             return self.end_wait(token, UnblockReply::Timeout);
         }
-        let Some(parked) = connection.parked.take() else { return };
+        let Some(parked) = connection.client.wait.take_parked() else { return };
         let latching = &mut self.executor.latching;
         latching.restore(parked.held);
         if latching.claim(parked.busy, token.0) {
@@ -430,8 +435,7 @@ impl Worker {
             // A connection that is being closed runs no further request.
             self.executor.latching.release();
         } else {
-            connection.parked =
-                Some(crate::connection::ParkedCommand { held: latching.keep(), busy: parked.busy });
+            connection.client.wait = Wait::Latch(ParkedRequest { held: latching.keep(), busy: parked.busy });
             self.note_parked(token);
         }
     }
@@ -440,11 +444,11 @@ impl Worker {
     fn barrier_acknowledged(&mut self, request: BarrierRequest, thread: usize) {
         let token = request.connection;
         let Some(connection) = self.connections.find_mut(token) else { return };
-        if !connection.awaits_turns() || connection.turns.requested != request.number {
+        if !connection.client.awaits_turns() || connection.client.turns.requested != request.number {
             return;
         }
-        connection.turns.awaited.retain(|awaited| *awaited != thread);
-        if connection.turns.awaited.is_empty() {
+        connection.client.turns.awaited.retain(|awaited| *awaited != thread);
+        if connection.client.turns.awaited.is_empty() {
             self.end_wait(token, UnblockReply::Timeout);
         }
     }
@@ -452,40 +456,41 @@ impl Worker {
     /// Handles the end of input: requests sent before are executed and answered, then the connection is closed.
     fn reached_end(&mut self, token: Token) {
         // A connection that is being moved gets this event again at its new worker.
-        let Some(connection) =
-            self.connections.find_mut(token).filter(|connection| connection.moving_to.is_none())
+        let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.is_moving())
         else {
             return;
         };
-        connection.at_eof = true;
+        connection.input.at_eof = true;
         if connection.encryption.as_ref().is_some_and(|encryption| encryption.awaits_step) {
             return;
         }
         // Requests sent before are executed first: these waits end soon.
-        let ends_soon = connection.waits_briefly() || connection.has_more;
-        if connection.parked.is_some() || ends_soon {
+        let ends_soon = connection.client.waits_briefly() || connection.input.has_more;
+        if connection.client.wait.parked().is_some() || ends_soon {
             return;
         }
         self.cancel_wait(token);
         let Some(connection) = self.connections.find_mut(token) else { return };
-        connection.closing = true;
+        connection.close();
         self.output.dirty.push(token);
     }
 
     /// Removes a closed connection with all its state.
     fn remove(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        connection.has_more = false;
+        connection.input.has_more = false;
         self.note_passing_input(token);
         self.cancel_wait(token);
         self.deregister(token);
         let Some(mut connection) = self.connections.remove(token) else { return };
         self.note_abandoned_handshake(&connection);
-        if let Some(parked) = connection.parked.take() {
+        if let Some(parked) = connection.client.wait.take_parked() {
             self.executor.latching.cancel(parked.busy, token.0);
         }
         self.statistics.client_memory.subtract(connection.release());
-        self.statistics.closing_bytes.subtract(connection.closing_charge);
+        if let Life::Closing(closing) = connection.life {
+            self.statistics.closing_bytes.subtract(closing.charge);
+        }
     }
 
     /// Deregisters a connection that is about to be closed: other workers no longer find it, and no count includes it.
@@ -493,24 +498,24 @@ impl Worker {
         let Some(connection) = self.connections.find_mut(token) else {
             return;
         };
-        self.shared.clients.remove(connection.session.id);
+        self.shared.clients.remove(connection.client.session.id);
         self.end_services(token);
     }
 
     /// Ends what the server does for a connection that runs no further request: it gets no more messages.
     pub(super) fn end_services(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        self.host.remove(&connection.session);
-        connection.session.flags.remove(SessionFlags::MONITOR);
-        if connection.session.redirects() {
-            self.shared.hub.set_redirection(connection.session.id, None);
+        self.host.remove(&connection.client.session);
+        connection.client.session.flags.remove(SessionFlags::MONITOR);
+        if connection.client.session.redirects() {
+            self.shared.hub.set_redirection(connection.client.session.id, None);
         }
-        if let Some(watching) = connection.session.watching.take() {
+        if let Some(watching) = connection.client.session.watching.take() {
             self.executor.latching.end_watches(*watching);
         }
-        if let Some(subscriptions) = connection.session.subscriptions.take() {
+        if let Some(subscriptions) = connection.client.session.subscriptions.take() {
             self.host.subscriptions.remove(token, &subscriptions);
-            if connection.session.broadcasts() {
+            if connection.client.session.broadcasts() {
                 self.shared.follow_prefixes();
             }
         }
@@ -527,24 +532,25 @@ impl Worker {
     }
 
     fn apply_users_to(&mut self, token: Token) {
-        let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.closing)
+        let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.is_closing())
         else {
             return;
         };
-        if !self.executor.follow_users(&mut connection.session) {
+        if !self.executor.follow_users(&mut connection.client.session) {
             return;
         }
-        if planted(Fault::SubscriberKept) && connection.session.authenticated {
-            connection.session.flags.remove(SessionFlags::CLOSE_AFTER_REPLY | SessionFlags::REVOKED);
+        if planted(Fault::SubscriberKept) && connection.client.session.authenticated {
+            connection.client.session.flags.remove(SessionFlags::CLOSE_AFTER_REPLY | SessionFlags::REVOKED);
             return;
         }
-        let holds_output = connection.is_waiting() || connection.holds_output() || connection.awaits_disk;
-        if holds_output || connection.receive_paused || connection.moving_to.is_some() {
+        let holds_output =
+            connection.is_waiting() || connection.client.holds_replies() || connection.sending.awaits_disk;
+        if holds_output || connection.sending.pauses_requests || connection.is_moving() {
             return self.close_now(token);
         }
         // Messages that were published before the change are counted as received, so they are sent. A client that
-        // does not read them is closed later: see `Connection::close_by`.
-        connection.closing = true;
+        // does not read them is closed later: see `Closing::by`.
+        connection.close();
         self.flush(token);
     }
 

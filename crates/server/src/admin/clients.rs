@@ -10,8 +10,9 @@ use os::clock::{self, Uptime};
 use sync::atomic::Ordering;
 use wire::number::{write_i64, write_u64};
 
+use crate::connection::client::UnblockReply;
 use crate::connection::registry::ClientRecord;
-use crate::connection::{Token, UnblockReply};
+use crate::connection::token::Token;
 use crate::mail::Mail;
 use crate::shared::Shared;
 

@@ -15,7 +15,7 @@ use sync::{MemoryCharge, ThreadCounter};
 use sync::{Mutex, MutexGuard, OnceLock};
 use wire::reply::Protocol;
 
-use crate::connection::Token;
+use crate::connection::token::Token;
 
 /// Waits for the end of a pause.
 pub const BLOCKED_BY_PAUSE: u64 = 1;

@@ -11,17 +11,17 @@ use keyspace::{Busy, Latched, Latches, SCRIPT_TOKEN};
 use sync::Mode;
 
 use super::{CurrentRequest, Executor};
-use crate::connection::Connection;
+use crate::connection::client::Client;
 use crate::script_runs::{ScriptPlan, WorkerScripts};
 use crate::scripts::ScriptLatches;
 
 impl Executor {
     /// Releases the latches of a request that has run, unless it keeps them while it waits.
     #[inline(always)]
-    pub(super) fn release_or_keep(&mut self, connection: &mut Connection) {
-        if connection.keeps_latches() {
+    pub(super) fn release_or_keep(&mut self, client: &mut Client) {
+        if client.keeps_latches() {
             self.latching.log_effects();
-            connection.held_latches = Some(self.latching.keep());
+            client.wait.begin().held_latches = Some(self.latching.keep());
         }
         self.latching.release();
     }
@@ -30,23 +30,23 @@ impl Executor {
     pub(super) fn latch(
         &mut self,
         (access, current): (Access, CurrentRequest<'_>),
-        connection: &Connection,
+        client: &Client,
     ) -> Result<(), (Busy, Mode)> {
         let keys = current.keys;
         let (access, is_extended) = match access {
-            Access::Script { .. } => self.access_of_script(current, connection),
+            Access::Script { .. } => self.access_of_script(current, client),
             Access::Libraries => (Access::Write, true),
             access => (access, false),
         };
         let mode = match access {
             Access::None | Access::Connections => return Ok(()),
-            Access::Read if connection.attempt.for_writing => Mode::Write,
+            Access::Read if client.attempt.for_writing => Mode::Write,
             // The readers of a key are recorded in its slot.
-            Access::Read if connection.session.tracks_reads() => Mode::Write,
-            Access::ReadAll if connection.session.tracks_reads() && !keys.is_empty() => Mode::Write,
+            Access::Read if client.session.tracks_reads() => Mode::Write,
+            Access::ReadAll if client.session.tracks_reads() && !keys.is_empty() => Mode::Write,
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
-            Access::Queued => return self.latch_queued(connection),
+            Access::Queued => return self.latch_queued(client),
             Access::ReadAllIf(_) | Access::WriteAllIf(_) | Access::Script { .. } | Access::Libraries => {
                 unreachable!("settled for the request")
             }
@@ -55,16 +55,16 @@ impl Executor {
         if matches!(access, Access::ReadAll | Access::WriteAll) {
             return self.latching.latch_all(mode).map_err(failed);
         }
-        if is_extended || (connection.attempt.tries.keeps_latches() && keys.len() > 1) {
+        if is_extended || (client.attempt.tries.keeps_latches() && keys.len() > 1) {
             self.slots.clear();
-            match &connection.attempt.script_latches {
+            match &client.attempt.script_latches {
                 // A script that may write needs the token, whatever its connection's last one was run again with.
                 ScriptLatches::Further(slots) if is_extended && matches!(access, Access::Read) => {
                     self.slots.extend(slots.iter().copied());
                 }
                 _ => self.slots.push(SCRIPT_TOKEN),
             }
-            if connection.attempt.tries.keeps_latches() {
+            if client.attempt.tries.keeps_latches() {
                 self.slots.push(SCRIPT_TOKEN);
             }
             self.slots.extend(keys.iter().map(|key| key.slot()));
@@ -83,9 +83,9 @@ impl Executor {
     }
 
     /// The access of a request that runs a script, and whether it needs the token or further slots.
-    fn access_of_script(&mut self, current: CurrentRequest<'_>, connection: &Connection) -> (Access, bool) {
+    fn access_of_script(&mut self, current: CurrentRequest<'_>, client: &Client) -> (Access, bool) {
         let CurrentRequest { found, args, .. } = current;
-        match self.scripts.plan(found, args, &connection.session, &connection.attempt.script_latches) {
+        match self.scripts.plan(found, args, &client.session, &client.attempt.script_latches) {
             ScriptPlan::Nothing => (Access::None, false),
             ScriptPlan::Declared(Mode::Read) => (Access::Read, false),
             ScriptPlan::Declared(Mode::Write) => (Access::Write, false),
@@ -98,8 +98,8 @@ impl Executor {
 
     /// Latches the union of the slots of the queued commands and the watched keys of a transaction, all
     /// in the strongest mode.
-    fn latch_queued(&mut self, connection: &Connection) -> Result<(), (Busy, Mode)> {
-        let session = &connection.session;
+    fn latch_queued(&mut self, client: &Client) -> Result<(), (Busy, Mode)> {
+        let session = &client.session;
         let Some(queue) = session.multi.as_ref().filter(|_| !session.is_doomed()) else { return Ok(()) };
         let mut mode = Mode::Read;
         let mut everything = false;
@@ -150,7 +150,7 @@ impl Executor {
             mode = Mode::Write;
             self.slots.extend(watching.slots());
         }
-        if connection.attempt.tries.keeps_latches() {
+        if client.attempt.tries.keeps_latches() {
             self.slots.push(SCRIPT_TOKEN);
         }
         if everything {

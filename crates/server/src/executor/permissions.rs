@@ -10,13 +10,13 @@ use sync::simulation::{self, Fault};
 use wire::request::Args;
 
 use super::{Executor, Step};
-use crate::connection::Connection;
+use crate::connection::client::Client;
 
 impl Executor {
     /// Whether the connection has to authenticate first.
     #[inline]
-    pub(super) fn is_unauthenticated(&self, connection: &Connection) -> bool {
-        !connection.session.authenticated && self.settings.requires_authentication
+    pub(super) fn is_unauthenticated(&self, client: &Client) -> bool {
+        !client.session.authenticated && self.settings.requires_authentication
     }
 
     /// Applies a change of the users to the session. Returns whether the connection must be closed without running
@@ -39,11 +39,11 @@ impl Executor {
     #[inline(never)]
     pub(super) fn deny(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         found: ResolvedCommand,
         args: Args<'_>,
     ) -> Option<Step> {
-        let session = &mut connection.session;
+        let session = &mut client.session;
         if session.in_multi() && found.command.flags.contains(Flags::NO_MULTI) {
             // It is refused, whatever the permissions are.
             return None;
@@ -64,14 +64,14 @@ impl Executor {
         };
         self.latching.release();
         let error = denial.error(session.user.name(), CATALOGUE.name(found.id));
-        self.reject(connection, found, &error);
+        self.reject(client, found, &error);
         Some(Step::Done)
     }
 
     /// Whether a request may access keys that are not among its arguments; its handler checks that, too. Otherwise it need
     /// not latch them.
-    pub(super) fn may_reach(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) -> bool {
-        let session = &connection.session;
+    pub(super) fn may_reach(&self, client: &Client, found: ResolvedCommand, args: Args<'_>) -> bool {
+        let session = &client.session;
         let db_count = self.shared.keyspace.db_count();
         session.user.may_read_all_keys(found.id, args, session.db, db_count)
     }

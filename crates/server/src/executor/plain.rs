@@ -19,7 +19,7 @@ use super::latching::latch_keys;
 use super::plan::{Place, Planned};
 use super::serving::Serving;
 use super::{CurrentRequest, Executor};
-use crate::connection::Connection;
+use crate::connection::client::Client;
 use crate::monitoring::command_log::Cost;
 use crate::monitoring::statistics::WorkerStatistics;
 
@@ -41,16 +41,16 @@ struct Run {
 impl Executor {
     /// Whether the short form applies to plain requests of this connection now.
     #[inline]
-    pub(super) fn is_plain(&self, connection: &Connection) -> bool {
-        let session = &connection.session;
-        !self.is_unauthenticated(connection)
+    pub(super) fn is_plain(&self, client: &Client) -> bool {
+        let session = &client.session;
+        !self.is_unauthenticated(client)
             && session.users_version >= self.settings.users.version()
             && session.flags.is_empty()
             && session.multi.is_none()
             && self.settings.thresholds.ns > TIMED_TOGETHER_NS_MAX
             && self.flags.load() == 0
             && !(self.shared.hub.is_congested()
-                && (connection.congested_target.is_some() || self.shared.hub.wants_every_change()))
+                && (client.congested_target.is_some() || self.shared.hub.wants_every_change()))
             && self.latching.holds_nothing()
             && self.log_has_room(PLAIN_LOG_SIZE)
     }
@@ -59,7 +59,7 @@ impl Executor {
     #[inline(never)]
     pub(super) fn run_plain(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         planned: &Planned,
         bytes: &[u8],
         place: Place,
@@ -70,17 +70,17 @@ impl Executor {
         let mut count = 0;
         let mut notable_sizes = (0, 0);
         let mut run = Run { id: None, first: 0 };
-        let protocol = connection.session.protocol;
+        let protocol = client.session.protocol;
         self.latching.mode.touch = true;
-        let (out, parts) = (&mut connection.out, &mut connection.parts);
+        let (out, parts) = (&mut client.replies.bytes, &mut client.replies.parts);
         let Some(plan) = planned.plans.get(place.plan).filter(|plan| plan.is_plain) else { return place };
         let Some(found) = plan.found() else { return place };
-        let restricted = Some(&connection.session.user).filter(|user| user.is_restricted()).cloned();
+        let restricted = Some(&client.session.user).filter(|user| user.is_restricted()).cloned();
         let db_count = self.shared.keyspace.db_count();
         let (latches, data) = self.latching.split();
         let current =
             CurrentRequest { found, args: planned.args(plan, place.nth, bytes), keys: &[], size: 0 };
-        let (data, session) = ((data, &mut self.effects), &mut connection.session);
+        let (data, session) = ((data, &mut self.effects), &mut client.session);
         let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
         let mut first_nth = place.nth;
         let is_limited = self.settings.config.maxmemory > 0;
@@ -181,7 +181,7 @@ impl Executor {
         self.time_read.refresh(&mut ctx.data.mode, &self.settings.config, *started);
         ctx.session.last_command = Some(last_id);
         ctx.session.command_count += count as u64;
-        self.account_changes(connection);
+        self.account_changes(client);
         let last = planned.behind(place, count - 1);
         let plan = &planned.plans[last.plan];
         let args = planned.args(plan, last.nth, bytes);
@@ -190,7 +190,7 @@ impl Executor {
         }
         if let Some(found) = plan.found() {
             let (reply_size, request_size) = notable_sizes;
-            self.log_if_notable(connection, found, args, Cost { ns, reply_size, request_size });
+            self.log_if_notable(client, found, args, Cost { ns, reply_size, request_size });
         }
         planned.behind(last, 1)
     }
@@ -198,9 +198,9 @@ impl Executor {
     /// Follows the release of the latches: counts changes, frees the replaced values, and notes which
     /// worker is congested by the messages sent.
     #[inline(always)]
-    pub(super) fn account_changes(&mut self, connection: &mut Connection) {
+    pub(super) fn account_changes(&mut self, client: &mut Client) {
         if self.shared.hub.has_congested_target(self.thread) {
-            connection.congested_target = self.shared.hub.take_congested_target(self.thread);
+            client.congested_target = self.shared.hub.take_congested_target(self.thread);
         }
         self.count_changes();
     }

@@ -157,7 +157,7 @@ impl Plan {
     }
 }
 
-/// The reason why a request is refused in any state of its connection.
+/// The reason why a request is refused in any state of its client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     None,

@@ -10,7 +10,7 @@ use wire::request::{Args, ProtocolError};
 
 use super::plan::{Plan, Refusal};
 use super::{Executor, Step};
-use crate::connection::{Attempt, Connection};
+use crate::connection::client::{Attempt, Client};
 
 /// The maximum part of a request that an error quotes, in bytes.
 const QUOTE_SIZE_MAX: usize = 128;
@@ -19,42 +19,42 @@ const QUOTE_SIZE_MAX: usize = 128;
 const LOGGED_INPUT_SIZE_MAX: usize = 128;
 
 impl Executor {
-    /// Answers a request that is invalid in every state of its connection. An unauthenticated client does
+    /// Answers a request that is invalid in every state of its client. An unauthenticated client does
     /// not receive the reason. A line of HTTP gets no reply, but closes the connection: a browser may have
     /// been tricked into sending it, with commands in its body.
     #[cold]
-    pub(super) fn refuse(&mut self, connection: &mut Connection, plan: &Plan, args: Args<'_>) -> Step {
+    pub(super) fn refuse(&mut self, client: &mut Client, plan: &Plan, args: Args<'_>) -> Step {
         if is_http(args.name()) {
             log::warn!(
                 "HTTP request received, which may be an attack through a browser. Connection from {} aborted.",
-                connection.session.peer
+                client.session.peer
             );
-            connection.session.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
+            client.session.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
             return Step::Stop;
         }
         let known = plan.found().filter(|_| plan.refusal != Refusal::UnknownSub);
-        connection.session.last_command = known.map(|found| found.id);
+        client.session.last_command = known.map(|found| found.id);
         let is_open = plan.found().is_some_and(|found| found.command.flags.contains(Flags::NO_AUTH));
-        if !is_open && self.is_unauthenticated(connection) {
-            self.answer_error(connection, &CommandError::NO_AUTH);
+        if !is_open && self.is_unauthenticated(client) {
+            self.answer_error(client, &CommandError::NO_AUTH);
             return Step::Done;
         }
         if plan.refusal == Refusal::Keys
-            && let Some(step) = plan.found().and_then(|found| self.deny(connection, found, args))
+            && let Some(step) = plan.found().and_then(|found| self.deny(client, found, args))
         {
             return step;
         }
         let error = match (plan.refusal, plan.found()) {
             (Refusal::Arity | Refusal::UnknownSub, Some(found)) if full_name(found).starts_with("debug") => {
-                let permission = connection.session.may_debug(&self.settings.config);
+                let permission = client.session.may_debug(&self.settings.config);
                 if permission.is_ok()
                     && args.len() > 1
-                    && connection.session.in_multi()
+                    && client.session.in_multi()
                     && let Some(debug) = self.shared.commands.find(args.name())
                 {
                     return self
-                        .deny(connection, debug, args)
-                        .unwrap_or_else(|| self.queue(connection, debug, &[], args));
+                        .deny(client, debug, args)
+                        .unwrap_or_else(|| self.queue(client, debug, &[], args));
                 }
                 permission.err().filter(|_| args.len() > 1).unwrap_or_else(|| unknown_debug_subcommand(args))
             }
@@ -64,34 +64,29 @@ impl Executor {
             _ => unknown_command(args),
         };
         match plan.found().filter(|_| plan.refusal == Refusal::Arity) {
-            Some(found) => self.reject(connection, found, &error),
-            None => self.answer_error(connection, &error),
+            Some(found) => self.reject(client, found, &error),
+            None => self.answer_error(client, &error),
         }
         Step::Done
     }
 
     /// Answers a known command that may not run now, and counts it so.
     #[cold]
-    pub(super) fn reject(
-        &mut self,
-        connection: &mut Connection,
-        found: ResolvedCommand,
-        error: &CommandError,
-    ) {
+    pub(super) fn reject(&mut self, client: &mut Client, found: ResolvedCommand, error: &CommandError) {
         self.statistics.command(found.id).rejected.add(1);
-        connection.session.last_command = Some(found.id);
-        connection.session.unfinished = None;
-        connection.attempt = Attempt::default();
+        client.session.last_command = Some(found.id);
+        client.session.unfinished = None;
+        client.attempt = Attempt::default();
         if found.command.access == Access::Queued {
-            self.abort_transaction(connection, error);
+            self.abort_transaction(client, error);
         } else {
-            self.answer_error(connection, error);
+            self.answer_error(client, error);
         }
     }
 
     /// A rejected `EXEC` ends the transaction.
-    fn abort_transaction(&mut self, connection: &mut Connection, error: &CommandError) {
-        let session = &mut connection.session;
+    fn abort_transaction(&mut self, client: &mut Client, error: &CommandError) {
+        let session = &mut client.session;
         session.multi = None;
         session.flags.remove(SessionFlags::DIRTY_EXEC);
         if let Some(watching) = session.watching.take() {
@@ -99,36 +94,31 @@ impl Executor {
         }
         let reason = error.text().strip_prefix(b"ERR ").unwrap_or(error.text());
         let text = [b"EXECABORT Transaction discarded because of: ", reason].concat();
-        self.answer_error(connection, &CommandError::quoting(text));
+        self.answer_error(client, &CommandError::quoting(text));
     }
 
     /// Answers with an error, which also makes a transaction that is being queued fail.
-    fn answer_error(&mut self, connection: &mut Connection, error: &CommandError) {
-        if let Some(queue) = &mut connection.session.multi {
+    fn answer_error(&mut self, client: &mut Client, error: &CommandError) {
+        if let Some(queue) = &mut client.session.multi {
             // The transaction can no longer run: its commands are forgotten.
             queue.clear();
-            connection.session.flags.insert(SessionFlags::DIRTY_EXEC);
+            client.session.flags.insert(SessionFlags::DIRTY_EXEC);
         }
         self.shared.monitoring.count_error(self.statistics, error.code());
-        let mark = connection.out.len();
-        ReplyBuffer::new(&mut connection.out, connection.session.protocol).error(error.text());
-        self.settle_reply_flags(connection, mark);
+        let mark = client.replies.bytes.len();
+        ReplyBuffer::new(&mut client.replies.bytes, client.session.protocol).error(error.text());
+        self.settle_reply_flags(client, mark);
     }
 
     /// Answers input that is not a request. The connection is closed afterwards.
     #[cold]
-    pub(super) fn refuse_protocol(
-        &mut self,
-        connection: &mut Connection,
-        error: ProtocolError,
-        bytes: &[u8],
-    ) {
+    pub(super) fn refuse_protocol(&mut self, client: &mut Client, error: ProtocolError, bytes: &[u8]) {
         if log::log_enabled!(log::Level::Debug) {
             let input = match self.settings.config.hide_user_data_from_log {
                 true => "*redacted*".to_owned(),
                 false => bytes[..bytes.len().min(LOGGED_INPUT_SIZE_MAX)].escape_ascii().to_string(),
             };
-            let session = &connection.session;
+            let session = &client.session;
             log::debug!(
                 "Protocol error ({error}) from client: id={} addr={}. Query buffer: '{input}'",
                 session.id,
@@ -138,7 +128,7 @@ impl Executor {
         self.shared.monitoring.count_error(self.statistics, "ERR");
         let mut text = Vec::new();
         error.write_text(&mut text);
-        ReplyBuffer::new(&mut connection.out, connection.session.protocol).error(text);
+        ReplyBuffer::new(&mut client.replies.bytes, client.session.protocol).error(text);
     }
 }
 

@@ -4,11 +4,10 @@
 //! permission refuses them. Nothing expires between them, no events are sent, and no command statistics include them.
 //! An error reply means that the file does not match the data; it is logged.
 //!
-//! Owns a connection without a socket. Runs on a thread that is not a worker; a busy latch is polled.
+//! Owns a client without a socket. Runs on a thread that is not a worker; a busy latch is polled.
 //! Invariant: the thread number is [`REPLAY_THREAD`], so there is one replay at a time.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base::Millis;
@@ -20,20 +19,19 @@ use commands::table::CATALOGUE;
 use config::PropagationErrorBehavior;
 use os::clock::{self, Ticks};
 use persist::reading::{Item, Reader};
-use reactor::ConnectionId;
 use sync::atomic::Ordering;
 use wire::response::Reply;
 
 use super::{Executor, Processed};
-use crate::connection::registry::ClientRecord;
-use crate::connection::{Connection, Token};
+use crate::connection::client::Client;
+use crate::connection::token::Token;
 use crate::pubsub::LocalSubscriptions;
 use crate::script_runs::{MakeHost, WorkerScripts};
 use crate::shared::Shared;
 use crate::shared::loading::Replay;
 use crate::shared::modes::GlobalFlags;
 
-/// The id of the connection, as in Valkey.
+/// The id of the client, as in Valkey.
 const CLIENT_ID: u64 = u64::MAX;
 
 /// The time until a busy latch is tried again.
@@ -47,7 +45,7 @@ pub struct LogReplay<H> {
     shared: &'static Shared,
     executor: Executor,
     host: H,
-    connection: Connection,
+    client: Client,
     retired: Vec<collections::Retired>,
 }
 
@@ -71,35 +69,34 @@ impl<H: Host> LogReplay<H> {
         let _ = executor.latching.join_epochs();
         let address = || "append-only file".to_owned();
         let now = Millis(clock::unix_millis());
-        // The connection of an unrestricted user, independent of the users of the server.
+        // The session of an unrestricted user, independent of the users of the server.
         let mut session = Session::new(CLIENT_ID, address(), address(), now, &Users::new(&CATALOGUE));
         session.users_version = u64::MAX;
-        let record = Arc::new(ClientRecord::new(CLIENT_ID, address(), address(), -1, now.0));
         // An address of the last worker, where no connection has it.
         let token = Token::new(THREAD_COUNT_MAX - 1, u32::MAX, Token::PLACE_MAX);
-        let connection = Connection::new(token, ConnectionId::NONE, session, record, 0);
+        let client = Client::new(token, session);
         let mut replay =
-            Self { shared, executor, host: host(subscriptions, scripts), connection, retired: Vec::new() };
+            Self { shared, executor, host: host(subscriptions, scripts), client, retired: Vec::new() };
         replay.set_time(now.0);
         replay
     }
 
-    /// Ends the wait of the connection.
+    /// Ends the wait of the client.
     fn end_wait(&mut self) {
-        let (connection, latching) = (&mut self.connection, &mut self.executor.latching);
-        if let Some(parked) = connection.parked.take() {
+        let (client, latching) = (&mut self.client, &mut self.executor.latching);
+        if let Some(parked) = client.wait.take_parked() {
             latching.restore(parked.held);
-            while !latching.claim(parked.busy, connection.token.0) {
+            while !latching.claim(parked.busy, client.token.0) {
                 sync::thread::sleep(BUSY_WAIT);
             }
         }
-        if let Some(waiter) = connection.waiter.take() {
+        if let Some(waiter) = client.wait.take_blocked().and_then(|blocked| blocked.waiter) {
             // A request that blocks has no effect.
             while !latching.leave(&waiter) {
                 sync::thread::sleep(BUSY_WAIT);
             }
         }
-        let blocked = connection.session.blocked.take();
+        let blocked = client.session.blocked.take();
         if blocked.is_some_and(|blocked| blocked.reason == BlockReason::Congestion) {
             sync::thread::sleep(BUSY_WAIT);
         }
@@ -109,7 +106,7 @@ impl<H: Host> LogReplay<H> {
     #[cold]
     fn report(&self, requests: &[u8], error_count: u64) {
         self.shared.loading.unexpected_error_count.fetch_add(error_count, Ordering::Relaxed);
-        for_each_error(requests, &self.connection.out, |command, error| {
+        for_each_error(requests, &self.client.replies.bytes, |command, error| {
             log::warn!(
                 "== CRITICAL == This server is sending an error to its AOF-loading-client: '{error}' after processing the \
                  command '{command}'"
@@ -129,13 +126,13 @@ impl<H: Host> Replay for LogReplay<H> {
         while !rest.is_empty() {
             let statistics = self.executor.statistics;
             let before = statistics.errors.value();
-            let (done, processed) = self.executor.process(&mut self.connection, rest, None, &self.host);
+            let (done, processed) = self.executor.process(&mut self.client, rest, None, &self.host);
             let error_count = statistics.errors.value() - before;
             if error_count > 0 {
                 self.report(&rest[..done], error_count);
             }
-            self.connection.cut_output(0);
-            self.connection.session.flags.remove(SessionFlags::CLOSE_AFTER_REPLY);
+            self.client.replies.truncate(0);
+            self.client.session.flags.remove(SessionFlags::CLOSE_AFTER_REPLY);
             rest = &rest[done..];
             if processed == Processed::Waiting {
                 self.end_wait();

@@ -1,4 +1,4 @@
-//! Requests that run a script: run again with other latches, continued after a pause, or without a connection.
+//! Requests that run a script: run again with other latches, continued after a pause, or without a client.
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ use wire::request::{Args, ArgsBuf};
 
 use super::handler::{context, run_handler};
 use super::{CurrentRequest, Executor, Step};
-use crate::connection::Connection;
+use crate::connection::client::Client;
 use crate::scripts::ScriptLatches;
 use crate::scripts::errors;
 
 impl Executor {
     /// Whether the script that has just run ended without a result, because it needs other latches.
-    pub(super) fn must_run_script_again(&mut self, connection: &mut Connection) -> bool {
+    pub(super) fn must_run_script_again(&mut self, client: &mut Client) -> bool {
         match self.scripts.take_rerun_latches() {
             Some(latches) => {
-                connection.attempt.script_latches = latches;
-                connection.session.command_count -= 1;
+                client.attempt.script_latches = latches;
+                client.session.command_count -= 1;
                 true
             }
             None => {
-                if connection.session.unfinished.is_none() {
-                    connection.attempt.script_latches = ScriptLatches::Declared;
+                if client.session.unfinished.is_none() {
+                    client.attempt.script_latches = ScriptLatches::Declared;
                 }
                 false
             }
@@ -49,7 +49,7 @@ impl Executor {
     /// Refuses a request whose latch is held by a script that runs too long.
     pub(super) fn refuse_if_busy(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         found: ResolvedCommand,
         busy: Busy,
     ) -> Option<Step> {
@@ -59,44 +59,44 @@ impl Executor {
         };
         let kind = self.shared.scripts.running.busy_in(busy.0, threshold_ms)?;
         self.latching.release();
-        self.reject(connection, found, &errors::busy(kind));
+        self.reject(client, found, &errors::busy(kind));
         Some(Step::Done)
     }
 
     /// Continues a script that has paused, or holds a request that runs one up. `None`: the request is to begin now.
     pub(super) fn resume_or_hold(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         request: (ResolvedCommand, Args<'_>, &[PlannedKey]),
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Option<Step> {
-        if connection.session.unfinished.is_some() {
-            return Some(self.continue_script(connection, request, started, host));
+        if client.session.unfinished.is_some() {
+            return Some(self.continue_script(client, request, started, host));
         }
-        if self.scripts.is_full() { self.hold_script(connection, request.0) } else { None }
+        if self.scripts.is_full() { self.hold_script(client, request.0) } else { None }
     }
 
     /// Makes a request that runs a script wait while its worker can pause no further one. When all of the paused ones have run
     /// longer than `busy-reply-threshold`, it is refused. `None`: it runs no script now.
     #[cold]
-    fn hold_script(&mut self, connection: &mut Connection, found: ResolvedCommand) -> Option<Step> {
-        let session = &connection.session;
+    fn hold_script(&mut self, client: &mut Client, found: ResolvedCommand) -> Option<Step> {
+        let session = &client.session;
         let runs_script = match found.command.access {
             Access::Queued => session.transaction().is_some_and(|queue| {
                 queue.iter().any(|queued| matches!(queued.found.command.access, Access::Script { .. }))
             }),
             _ => !session.in_multi(),
         };
-        if !runs_script || !self.latching.holds_nothing() || self.is_unauthenticated(connection) {
+        if !runs_script || !self.latching.holds_nothing() || self.is_unauthenticated(client) {
             return None;
         }
         match self.scripts.busy_if_all(self.settings.config.busy_reply_threshold) {
             Some(kind) => {
-                self.reject(connection, found, &errors::busy(kind));
+                self.reject(client, found, &errors::busy(kind));
                 Some(Step::Done)
             }
-            None => Some(self.wait_for_congestion(connection)),
+            None => Some(self.wait_for_congestion(client)),
         }
     }
 
@@ -110,14 +110,14 @@ impl Executor {
     #[cold]
     fn continue_script(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         (found, args, keys): (ResolvedCommand, Args<'_>, &[PlannedKey]),
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Step {
-        self.subscriptions.exchange_late(&mut connection.late_messages);
+        self.subscriptions.exchange_late(&mut client.late_messages);
         let current = CurrentRequest { found, args, keys, size: args.wire_size() };
-        self.run(connection, current, started, host)
+        self.run(client, current, started, host)
     }
 
     /// Handles the end of a connection whose script is paused. A script that has written nothing ends; another one, and a
@@ -168,7 +168,7 @@ impl Executor {
         }
     }
 
-    /// Continues a transaction without a connection.
+    /// Continues a transaction without a client.
     fn continue_transaction(&mut self, session: &mut Session, host: &dyn Host) {
         let Some(id) = session.last_command else { return session.unfinished = None };
         let found =

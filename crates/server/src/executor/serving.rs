@@ -35,7 +35,8 @@ use wire::request::{Args, ArgsBuf};
 
 use super::handler::{context, run_handler};
 use super::{CurrentRequest, Executor};
-use crate::connection::{Connection, ParkedCommand, Token};
+use crate::connection::client::{BlockedRequest, Client, ParkedRequest};
+use crate::connection::token::Token;
 use crate::mail::Mail;
 use crate::monitoring::command_log::{self, Cost};
 use crate::monitoring::statistics::WorkerStatistics;
@@ -66,7 +67,7 @@ pub struct DeferredServe {
     /// Ascending.
     slots: Vec<Slot>,
     /// The latch it waits for.
-    pub parked: Option<ParkedCommand>,
+    pub parked: Option<ParkedRequest>,
 }
 
 /// A key whose waiters are to be served, and the slots that are necessary.
@@ -119,14 +120,11 @@ pub(super) enum BeginWait {
 impl Executor {
     /// Adds a blocking request to the queues of its keys, which are still latched.
     #[cold]
-    pub(super) fn begin_wait(
-        &mut self,
-        connection: &mut Connection,
-        current: CurrentRequest<'_>,
-    ) -> BeginWait {
+    pub(super) fn begin_wait(&mut self, client: &mut Client, current: CurrentRequest<'_>) -> BeginWait {
         let CurrentRequest { found, args, keys, size } = current;
-        let session = &connection.session;
-        let (id, address) = (session.id, connection.token.0);
+        let session = &client.session;
+        let (id, address) = (session.id, client.token.0);
+        let is_muted = session.flags.intersects(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP);
         let waiter = match session.blocked.as_ref().map(|blocked| &blocked.reason) {
             None
             | Some(
@@ -139,8 +137,7 @@ impl Executor {
                 | BlockReason::Save
                 | BlockReason::Transfer { .. },
             ) => {
-                let muting = SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP;
-                connection.is_muted = connection.session.flags.intersects(muting);
+                client.wait.begin().is_muted = is_muted;
                 return BeginWait::Begun;
             }
             Some(BlockReason::Replicas { .. } | BlockReason::Disk { .. }) => {
@@ -177,14 +174,13 @@ impl Executor {
                     size,
                     tracking: session.tracking.clone().filter(|_| !session.broadcasts()),
                 };
-                connection.waiting_size = request.args.allocated_size() + queued_size;
+                client.wait.begin().size = request.args.allocated_size() + queued_size;
                 self.latching.begin_wait(waited.iter().map(key), wait.needs, id, address, Box::new(request))
             }
         };
-        let muting = SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP;
-        connection.is_muted = connection.session.flags.intersects(muting);
-        connection.record.set_waiter(Some(Arc::clone(&waiter)));
-        connection.waiter = Some(waiter);
+        let wait = client.wait.begin();
+        wait.is_muted = is_muted;
+        wait.waiter = Some(waiter);
         BeginWait::Begun
     }
 
@@ -208,23 +204,19 @@ impl Executor {
     /// Counts a request whose wait ended without being served, as if it had run until now. `error` is the
     /// code of its reply, if that is an error.
     #[cold]
-    pub fn count_waited(
-        &mut self,
-        connection: &mut Connection,
-        waiter: Option<&Waiter>,
-        error: Option<&str>,
-    ) {
-        let Some(id) = connection.session.last_command else { return };
-        connection.session.command_count += 1;
-        let ns = std::mem::take(&mut connection.waited_ns);
+    pub fn count_waited(&mut self, client: &mut Client, ended: &BlockedRequest, error: Option<&str>) {
+        let Some(id) = client.session.last_command else { return };
+        client.session.command_count += 1;
+        let ns = ended.ran_ns;
         self.statistics.ran(id, 1, ns);
         if let Some(code) = error {
             self.shared.monitoring.count_rejected(self.statistics, id, code);
         }
+        let waiter = ended.waiter.as_ref();
         if let Some(request) = waiter.and_then(|waiter| waiter.request.downcast_ref::<WaitingRequest>()) {
             let cost = Cost { ns, reply_size: 0, request_size: request.size };
             if command_log::is_wanted(&self.settings.config, cost) {
-                self.log_command(connection, request.found, request.args.args(), cost);
+                self.log_command(client, request.found, request.args.args(), cost);
             }
         }
     }
@@ -255,7 +247,7 @@ impl Executor {
         if let Some(parked) = deferred.parked.take() {
             self.latching.restore(parked.held);
             if !self.latching.claim(parked.busy, token.0) {
-                deferred.parked = Some(ParkedCommand { held: self.latching.keep(), busy: parked.busy });
+                deferred.parked = Some(ParkedRequest { held: self.latching.keep(), busy: parked.busy });
                 return DeferredStep::Parked;
             }
         }
@@ -265,7 +257,7 @@ impl Executor {
         }
         while let Err(busy) = self.latch_deferred(deferred) {
             if !self.latching.park(busy, Mode::Write, token.0) {
-                deferred.parked = Some(ParkedCommand { held: self.latching.keep(), busy });
+                deferred.parked = Some(ParkedRequest { held: self.latching.keep(), busy });
                 return DeferredStep::Parked;
             }
         }

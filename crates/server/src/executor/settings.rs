@@ -5,7 +5,7 @@ use std::sync::Arc;
 use commands::acl::Users;
 use config::{Appendfsync, Config};
 
-use crate::connection;
+use crate::connection::input::query_size_kept_max;
 use crate::monitoring::command_log::Thresholds;
 use crate::shared::Shared;
 
@@ -41,7 +41,7 @@ impl Settings {
             config = Arc::new(of_replay(Config::clone(&config)));
         }
         let client_memory_max = config.maxmemory_clients.size(config.maxmemory).unwrap_or(u64::MAX);
-        let query_size_kept_max = connection::query_size_kept_max(config.maxmemory);
+        let query_size_kept_max = query_size_kept_max(config.maxmemory);
         let thresholds = Thresholds::of(&config);
         let awaits_disk = config.appendonly && config.appendfsync == Appendfsync::Always;
         Self {

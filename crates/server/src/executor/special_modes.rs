@@ -20,7 +20,7 @@ use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
 use super::{Executor, Step};
-use crate::connection::Connection;
+use crate::connection::client::Client;
 use crate::mail::{BarrierRequest, Mail};
 use crate::monitoring::command_log::Cost;
 use crate::request::admission::{self, Candidate, Hindrance, Origin, queued_by};
@@ -41,27 +41,27 @@ impl Executor {
     #[cold]
     pub(super) fn check_special_modes(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         found: ResolvedCommand,
         keys: &[PlannedKey],
         args: Args<'_>,
         lacks_memory: bool,
     ) -> Option<Step> {
-        if connection.session.tracking.is_some() {
+        if client.session.tracking.is_some() {
             self.limit_tracking(keys.len());
             // Events about keys evicted for this request precede its reply.
-            self.subscriptions.deliver_after_command(&mut connection.session, &mut connection.out);
+            self.subscriptions.deliver_after_command(&mut client.session, &mut client.replies.bytes);
         }
-        let step = self.check_modes(connection, (found, keys, args), Origin::Client, lacks_memory);
+        let step = self.check_modes(client, (found, keys, args), Origin::Client, lacks_memory);
         if step.is_some() {
             return step;
         }
         if self.flags.is_set(GlobalFlags::MONITORED)
-            && connection.session.unfinished.is_none()
+            && client.session.unfinished.is_none()
             && !is_shown_afterwards(found.command)
             && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
         {
-            self.feed_monitors(connection, found, args);
+            self.feed_monitors(client, found, args);
         }
         None
     }
@@ -79,20 +79,15 @@ impl Executor {
     /// `PUBLISH` is known before it runs. Other requests' targets are known only afterwards, so their
     /// connection waits with its next request.
     #[cold]
-    pub(super) fn must_await_delivery(
-        &self,
-        connection: &mut Connection,
-        command: &Command,
-        args: Args<'_>,
-    ) -> bool {
+    pub(super) fn must_await_delivery(&self, client: &mut Client, command: &Command, args: Args<'_>) -> bool {
         let hub = self.shared.hub;
         if !may_publish(command) && !self.flags.is_set(GlobalFlags::MONITORED) {
             return false;
         }
-        if connection.congested_target.is_some_and(|thread| hub.is_thread_congested(thread)) {
+        if client.congested_target.is_some_and(|thread| hub.is_thread_congested(thread)) {
             return true;
         }
-        connection.congested_target = None;
+        client.congested_target = None;
         match command.name {
             "publish" => hub.is_audience_congested(SubscriptionKind::Channel, args.at(1)),
             "spublish" => hub.is_audience_congested(SubscriptionKind::ShardChannel, args.at(1)),
@@ -102,9 +97,9 @@ impl Executor {
 
     /// Makes the request wait shortly, because a worker that it would send to is congested.
     #[cold]
-    pub(super) fn wait_for_congestion(&mut self, connection: &mut Connection) -> Step {
+    pub(super) fn wait_for_congestion(&mut self, client: &mut Client) -> Step {
         let timeout = Some(CONGESTION_WAIT);
-        connection.session.blocked = Some(Blocked { timeout, reason: BlockReason::Congestion });
+        client.session.blocked = Some(Blocked { timeout, reason: BlockReason::Congestion });
         Step::NotExecuted
     }
 
@@ -126,32 +121,32 @@ impl Executor {
     /// Makes a request wait for room in the write log. `None`: there is room now, or the file can't be written. Then the log
     /// gets no room, and the checks that follow refuse what writes.
     #[cold]
-    pub(super) fn wait_for_log(&mut self, connection: &mut Connection, size: usize) -> Option<Step> {
+    pub(super) fn wait_for_log(&mut self, client: &mut Client, size: usize) -> Option<Step> {
         if self.flags.is_set(GlobalFlags::APPEND_FAILED) {
             return None;
         }
         // A sleeping reader makes no room.
         self.latching.notify_log();
-        match self.shared.keyspace.log.wait_for_room(size, connection.token.0) {
+        match self.shared.keyspace.log.wait_for_room(size, client.token.0) {
             Room::Now => None,
             // The failure may have begun since, and have woken the writers that waited then.
             Room::Waiting
                 if self.flags.is_set(GlobalFlags::APPEND_FAILED)
-                    && self.shared.keyspace.log.cancel_wait(connection.token.0) =>
+                    && self.shared.keyspace.log.cancel_wait(client.token.0) =>
             {
                 None
             }
             Room::Waiting => {
-                connection.session.blocked = Some(Blocked { timeout: None, reason: BlockReason::Log });
+                client.session.blocked = Some(Blocked { timeout: None, reason: BlockReason::Log });
                 Some(Step::NotExecuted)
             }
         }
     }
 
-    pub(super) fn wait_for_end_of_pause(&mut self, connection: &mut Connection) -> Step {
+    pub(super) fn wait_for_end_of_pause(&mut self, client: &mut Client) -> Step {
         let left_ms = self.shared.modes.pause.until().ms_since(Uptime::now());
         let timeout = Some(Duration::from_millis(u64::try_from(left_ms).unwrap_or(0)));
-        connection.session.blocked = Some(Blocked { timeout, reason: BlockReason::Pause });
+        client.session.blocked = Some(Blocked { timeout, reason: BlockReason::Pause });
         Step::NotExecuted
     }
 
@@ -160,7 +155,7 @@ impl Executor {
     #[cold]
     pub(super) fn check_modes(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         (found, keys, args): (ResolvedCommand, &[PlannedKey], Args<'_>),
         origin: Origin,
         lacks_memory: bool,
@@ -169,10 +164,10 @@ impl Executor {
         let candidate = Candidate {
             origin,
             found,
-            session: &connection.session,
+            session: &client.session,
             modes,
-            declared_flags: &|| self.declared_flags(connection, found, args),
-            own_flags: &|| own_flags(connection, found),
+            declared_flags: &|| self.declared_flags(client, found, args),
+            own_flags: &|| own_flags(client, found),
             lacks_memory,
             is_pause_in_force: modes & GlobalFlags::ANY_PAUSE != 0
                 && Uptime::now() < self.shared.modes.pause.until(),
@@ -184,39 +179,38 @@ impl Executor {
         self.latching.release();
         Some(match hindrance {
             Hindrance::Refused(error) => {
-                self.reject(connection, found, &error);
+                self.reject(client, found, &error);
                 Step::Done
             }
-            Hindrance::Snapshot => self.wait_for_congestion(connection),
+            Hindrance::Snapshot => self.wait_for_congestion(client),
             Hindrance::Pause => {
-                connection.attempt.for_writing = false;
-                self.wait_for_end_of_pause(connection)
+                client.attempt.for_writing = false;
+                self.wait_for_end_of_pause(client)
             }
-            Hindrance::Queue => self.queue(connection, found, keys, args),
+            Hindrance::Queue => self.queue(client, found, keys, args),
         })
     }
 
     /// Whether a request, or one of the transaction that it runs, may change data. Some reads do, as `PFCOUNT`.
-    pub(super) fn may_change(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) -> bool {
-        self.declared_flags(connection, found, args).intersects(Flags::WRITE | Flags::MAY_REPLICATE)
+    pub(super) fn may_change(&self, client: &Client, found: ResolvedCommand, args: Args<'_>) -> bool {
+        self.declared_flags(client, found, args).intersects(Flags::WRITE | Flags::MAY_REPLICATE)
     }
 
     /// The flags of a request and of all requests of the transaction that it runs, as the scripts among them declare.
-    fn declared_flags(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) -> Flags {
-        let queued =
-            queued_by(&connection.session, found).map(|queued| self.flags_of(queued.found, queued.args));
+    fn declared_flags(&self, client: &Client, found: ResolvedCommand, args: Args<'_>) -> Flags {
+        let queued = queued_by(&client.session, found).map(|queued| self.flags_of(queued.found, queued.args));
         queued.fold(self.flags_of(found, args), Flags::union)
     }
 
     /// Counts the changes and the time of a part of a command.
     #[cold]
-    pub(super) fn finish_part(&mut self, connection: &mut Connection, started: &mut Ticks) -> Step {
+    pub(super) fn finish_part(&mut self, client: &mut Client, started: &mut Ticks) -> Step {
         let now = Ticks::now();
-        connection.parts_ns += now.ns_since(*started);
+        client.attempt.parts_ns += now.ns_since(*started);
         *started = now;
-        connection.session.command_count -= 1;
-        self.account_changes(connection);
-        match connection.session.blocked {
+        client.session.command_count -= 1;
+        self.account_changes(client);
+        match client.session.blocked {
             Some(_) => Step::NotExecuted,
             None => Step::Unfinished,
         }
@@ -224,20 +218,20 @@ impl Executor {
 
     /// Whether a command that reads all connections must wait for the other workers' turns. Requests
     /// their end, or finds that the command has waited. The wait is bounded, as a worker may be busy.
-    pub(super) fn must_await_turns(&mut self, connection: &mut Connection) -> bool {
-        if std::mem::take(&mut connection.turns.are_over) {
+    pub(super) fn must_await_turns(&mut self, client: &mut Client) -> bool {
+        if std::mem::take(&mut client.turns.are_over) {
             return false;
         }
-        self.request_barrier(connection, BlockReason::Turns)
+        self.request_barrier(client, BlockReason::Turns)
     }
 
     /// Holds the reply of a command that applies to all workers until each has ended the turn in which it may have missed the
     /// command, and after a pause the scripts that had begun there, however long that takes.
     #[cold]
-    pub(super) fn begin_barrier(&mut self, connection: &mut Connection) {
+    pub(super) fn begin_barrier(&mut self, client: &mut Client) {
         // The flush after `CONFIG SET appendfsync always` already follows it.
         self.follow_config();
-        let name = connection.session.last_command.map(|id| CATALOGUE.name(id));
+        let name = client.session.last_command.map(|id| CATALOGUE.name(id));
         let fault = match name {
             Some("client|pause") => Fault::PauseBeforeBarrier,
             Some("client|tracking") => Fault::BroadcastBeforeBarrier,
@@ -246,41 +240,41 @@ impl Executor {
         if planted(fault) {
             return;
         }
-        self.request_barrier(connection, BlockReason::Barrier);
+        self.request_barrier(client, BlockReason::Barrier);
         // The scripts that have begun on this worker end first, too.
         if self.flags.is_set(GlobalFlags::ANY_PAUSE) && self.has_begun_writing_scripts() {
-            let (token, turns) = (connection.token, &mut connection.turns);
+            let (token, turns) = (client.token, &mut client.turns);
             turns.awaited.push(token.thread());
             let request = BarrierRequest { connection: token, number: turns.requested };
             self.shared.workers.post(token.thread(), Mail::PauseRequest(request));
             let timeout = Some(TURNS_TIME_MAX);
-            connection.session.blocked = Some(Blocked { timeout, reason: BlockReason::Barrier });
+            client.session.blocked = Some(Blocked { timeout, reason: BlockReason::Barrier });
         }
     }
 
     /// Requests the end of the other workers' turns, and makes the connection wait for the answers.
     /// `false`: there is no other worker.
-    fn request_barrier(&mut self, connection: &mut Connection, reason: BlockReason) -> bool {
-        let turns = &mut connection.turns;
+    fn request_barrier(&mut self, client: &mut Client, reason: BlockReason) -> bool {
+        let turns = &mut client.turns;
         turns.requested += 1;
         turns.awaited.clear();
         let is_pause = reason == BlockReason::Barrier && self.flags.is_set(GlobalFlags::ANY_PAUSE);
         let mail = if is_pause { Mail::PauseRequest } else { Mail::BarrierRequest };
-        let request = BarrierRequest { connection: connection.token, number: turns.requested };
-        for thread in self.shared.workers.occupied().filter(|thread| *thread != connection.token.thread()) {
+        let request = BarrierRequest { connection: client.token, number: turns.requested };
+        for thread in self.shared.workers.occupied().filter(|thread| *thread != client.token.thread()) {
             turns.awaited.push(thread);
             self.shared.workers.post(thread, mail(request));
         }
         if turns.awaited.is_empty() {
             return false;
         }
-        connection.session.blocked = Some(Blocked { timeout: Some(TURNS_TIME_MAX), reason });
+        client.session.blocked = Some(Blocked { timeout: Some(TURNS_TIME_MAX), reason });
         true
     }
 
     pub(super) fn queue(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         found: ResolvedCommand,
         keys: &[PlannedKey],
         args: Args<'_>,
@@ -288,13 +282,13 @@ impl Executor {
         if found.command.flags.contains(Flags::NO_MULTI) {
             let name = super::refusals::full_name(found);
             let error = CommandError::owned(format!("ERR Command '{name}' not allowed inside a transaction"));
-            self.reject(connection, found, &error);
+            self.reject(client, found, &error);
             return Step::Done;
         }
-        connection.session.last_command = Some(found.id);
+        client.session.last_command = Some(found.id);
         // A transaction that can no longer run needs no memory.
-        let is_doomed = connection.session.is_doomed();
-        if let Some(queue) = connection.session.multi.as_mut().filter(|_| !is_doomed) {
+        let is_doomed = client.session.is_doomed();
+        if let Some(queue) = client.session.multi.as_mut().filter(|_| !is_doomed) {
             queue.push(found, args, keys);
             if found.command.flags.contains(Flags::SELECTS_DB)
                 && let Some(db) = args.get(1).and_then(parse_i64_strict)
@@ -303,34 +297,33 @@ impl Executor {
                 queue.select(DbIndex(db));
             }
         }
-        let mark = connection.out.len();
-        ReplyBuffer::new(&mut connection.out, connection.session.protocol).simple("QUEUED");
-        self.settle_reply_flags(connection, mark);
+        let mark = client.replies.bytes.len();
+        ReplyBuffer::new(&mut client.replies.bytes, client.session.protocol).simple("QUEUED");
+        self.settle_reply_flags(client, mark);
         Step::Done
     }
 
     /// Shows a request that has run to monitors, if they were not shown it before.
     #[inline]
-    pub(super) fn show_afterwards(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) {
+    pub(super) fn show_afterwards(&self, client: &Client, found: ResolvedCommand, args: Args<'_>) {
         if is_shown_afterwards(found.command)
             && self.flags.is_set(GlobalFlags::MONITORED)
             && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
         {
-            self.feed_monitors(connection, found, args);
+            self.feed_monitors(client, found, args);
         }
     }
 
-    fn feed_monitors(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) {
+    fn feed_monitors(&self, client: &Client, found: ResolvedCommand, args: Args<'_>) {
         let line: Arc<[u8]> =
-            crate::monitoring::monitor::line(&connection.session, found, args, os::clock::unix_micros())
-                .into();
+            crate::monitoring::monitor::line(&client.session, found, args, os::clock::unix_micros()).into();
         self.shared.hub.post_to_monitors(self.thread, &line);
     }
 
     /// Suppresses or keeps a reply by `CLIENT REPLY`, for a request that was answered without being run.
-    pub(super) fn settle_reply_flags(&mut self, connection: &mut Connection, mark: usize) {
-        if !connection.session.flags.is_empty() {
-            let _ = self.finish_special(connection, mark);
+    pub(super) fn settle_reply_flags(&mut self, client: &mut Client, mark: usize) {
+        if !client.session.flags.is_empty() {
+            let _ = self.finish_special(client, mark);
         }
     }
 
@@ -372,30 +365,24 @@ impl Executor {
 
     /// Writes a slow or large command to the command logs.
     #[cold]
-    pub(super) fn log_command(
-        &self,
-        connection: &Connection,
-        found: ResolvedCommand,
-        args: Args<'_>,
-        cost: Cost,
-    ) {
-        self.shared.monitoring.log_command(&self.settings.config, &connection.session, found, args, cost);
+    pub(super) fn log_command(&self, client: &Client, found: ResolvedCommand, args: Args<'_>, cost: Cost) {
+        self.shared.monitoring.log_command(&self.settings.config, &client.session, found, args, cost);
     }
 
     /// Rare work after a command: suppress its reply, close, wait.
     #[cold]
-    pub(super) fn finish_special(&mut self, connection: &mut Connection, mark: usize) -> Step {
-        if connection.session.flags.intersects(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP) {
-            connection.cut_output(mark);
+    pub(super) fn finish_special(&mut self, client: &mut Client, mark: usize) -> Step {
+        if client.session.flags.intersects(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP) {
+            client.replies.truncate(mark);
         }
-        let session = &mut connection.session;
+        let session = &mut client.session;
         session.flags.remove(SessionFlags::REPLY_SKIP);
         if session.flags.contains(SessionFlags::REPLY_SKIP_NEXT) {
             session.flags.remove(SessionFlags::REPLY_SKIP_NEXT);
             session.flags.insert(SessionFlags::REPLY_SKIP);
         }
         if session.flags.intersects(SessionFlags::SUBSCRIBED | SessionFlags::TRACKING) {
-            self.subscriptions.deliver_after_command(session, &mut connection.out);
+            self.subscriptions.deliver_after_command(session, &mut client.replies.bytes);
         }
         if session.blocked.is_some() || session.flags.contains(SessionFlags::CLOSE_AFTER_REPLY) {
             return Step::Stop;
@@ -405,9 +392,9 @@ impl Executor {
 }
 
 /// Ends the effect of `CLIENT CACHING`, which holds for one command or a whole transaction.
-pub(super) fn end_caching(connection: &mut Connection, found: ResolvedCommand) {
-    let in_multi = connection.session.in_multi();
-    if let Some(tracking) = connection.session.tracking.as_mut().filter(|tracking| tracking.caching)
+pub(super) fn end_caching(client: &mut Client, found: ResolvedCommand) {
+    let in_multi = client.session.in_multi();
+    if let Some(tracking) = client.session.tracking.as_mut().filter(|tracking| tracking.caching)
         && !in_multi
         && !super::refusals::full_name(found).starts_with("client|")
     {
@@ -427,7 +414,7 @@ fn may_publish(command: &Command) -> bool {
 }
 
 /// The flags of a command and of all commands of the transaction that it runs.
-pub(super) fn own_flags(connection: &Connection, found: ResolvedCommand) -> Flags {
-    let queued = queued_by(&connection.session, found).map(|queued| queued.found.command.flags);
+pub(super) fn own_flags(client: &Client, found: ResolvedCommand) -> Flags {
+    let queued = queued_by(&client.session, found).map(|queued| queued.found.command.flags);
     queued.fold(found.command.flags, Flags::union)
 }

@@ -21,7 +21,7 @@ use super::handler::{context, run_handler};
 use super::latching::{latch_in_order, latch_keys};
 use super::plan::{PLAIN_KEY_COUNT_MAX, Place, Plan, Planned, Refusal};
 use super::{CurrentRequest, Executor};
-use crate::connection::Connection;
+use crate::connection::client::Client;
 use crate::monitoring::command_log::Cost;
 
 /// A transaction that is completely in a batch.
@@ -44,18 +44,18 @@ impl Executor {
     #[inline(never)]
     pub(super) fn run_transaction(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         planned: &Planned,
         bytes: &[u8],
         place: Place,
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Option<Place> {
-        if connection.session.user.is_restricted() {
+        if client.session.user.is_restricted() {
             return None;
         }
         let whole = self.whole_transaction(planned, place)?;
-        if whole.watch.is_some() && connection.session.watching.is_some() {
+        if whole.watch.is_some() && client.session.watching.is_some() {
             return None;
         }
         let first_at = whole.watch.unwrap_or(whole.multi + 1);
@@ -68,65 +68,65 @@ impl Executor {
         let first_key = planned.first_announced_of(first, 0);
         self.planner.pipeline.advance(&self.latching, first_key, keys.len() as u32);
         self.planner.pipeline.apply_hints(keys, first_key);
-        if !self.latch_transaction(connection, keys, whole.mode) {
+        if !self.latch_transaction(client, keys, whole.mode) {
             self.latching.release();
             return None;
         }
-        let protocol = connection.session.protocol;
+        let protocol = client.session.protocol;
         if let Some(watch) = whole.watch {
-            self.report_watch(connection, planned, bytes, watch, started);
+            self.report_watch(client, planned, bytes, watch, started);
         }
-        let mark = connection.out.len();
-        let mut out = ReplyBuffer::new(&mut connection.out, protocol);
+        let mark = client.replies.bytes.len();
+        let mut out = ReplyBuffer::new(&mut client.replies.bytes, protocol);
         out.simple("OK");
         (0..whole.count).for_each(|_| out.simple("QUEUED"));
-        let exec_mark = connection.out.len();
+        let exec_mark = client.replies.bytes.len();
         let began = Ticks::now();
         self.statistics.ran(self.planner.multi_id, 1, began.ns_since(*started));
         self.statistics.current_command.set(u64::from(exec.id.0) + 1);
         *started = began;
         self.latching.mode.touch = true;
-        let watching = connection.session.watching.take();
+        let watching = client.session.watching.take();
         let has_changed = watching.as_ref().is_some_and(|watching| self.latching.has_changed(watching));
         if let Some(watching) = watching {
             self.latching.unwatch(*watching);
         }
         if has_changed {
-            ReplyBuffer::new(&mut connection.out, protocol).null_array();
+            ReplyBuffer::new(&mut client.replies.bytes, protocol).null_array();
         } else {
-            ReplyBuffer::new(&mut connection.out, protocol).array(whole.count);
-            connection.session.flags.insert(SessionFlags::IN_EXEC);
+            ReplyBuffer::new(&mut client.replies.bytes, protocol).array(whole.count);
+            client.session.flags.insert(SessionFlags::IN_EXEC);
             self.latching.effects.begin_transaction();
             for at in whole.multi + 1..whole.exec {
-                self.run_part(connection, planned, bytes, at, started, host);
+                self.run_part(client, planned, bytes, at, started, host);
             }
             self.latching.effects.end_transaction();
-            connection.session.flags.remove(SessionFlags::IN_EXEC);
+            client.session.flags.remove(SessionFlags::IN_EXEC);
         }
         if self.latching.has_ready() {
             self.serve_ready(host);
         }
         self.latching.release();
-        connection.parts.append(self.effects.shared_replies.parts());
-        connection.session.last_command = Some(exec.id);
-        connection.session.command_count += 2;
+        client.replies.parts.append(self.effects.shared_replies.parts());
+        client.session.last_command = Some(exec.id);
+        client.session.command_count += 2;
         let ns = started.ns_since(began);
         self.refresh_time(*started);
         self.statistics.ran(exec.id, 1, ns);
-        self.account_changes(connection);
+        self.account_changes(client);
         let args = planned.args(exec, 0, bytes);
         if self.latching.deferred.saw_expired.get() {
             self.delete_expired();
         }
-        let reply_size = connection.out.len() - exec_mark + connection.parts.size_since(mark);
+        let reply_size = client.replies.bytes.len() - exec_mark + client.replies.parts.size_since(mark);
         let cost = Cost { ns, reply_size, request_size: exec.requests.size() };
-        self.log_if_notable(connection, exec.found()?, args, cost);
+        self.log_if_notable(client, exec.found()?, args, cost);
         Some(planned.behind(Place { plan: whole.exec, nth: 0 }, 1))
     }
 
     /// Latches the keys of a transaction and those watched before it, if all latches are free now.
-    fn latch_transaction(&mut self, connection: &Connection, keys: &[PlannedKey], mode: Mode) -> bool {
-        let Some(watching) = &connection.session.watching else {
+    fn latch_transaction(&mut self, client: &Client, keys: &[PlannedKey], mode: Mode) -> bool {
+        let Some(watching) = &client.session.watching else {
             return match keys {
                 [key] => self.latching.latch(key.slot(), mode).is_ok(),
                 keys => {
@@ -148,7 +148,7 @@ impl Executor {
     /// Answers and counts the `WATCH` requests of a plan. Their keys are latched until `EXEC` has run.
     fn report_watch(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         planned: &Planned,
         bytes: &[u8],
         at: usize,
@@ -157,24 +157,24 @@ impl Executor {
         let plan = &planned.plans[at];
         let Some(found) = plan.found() else { return };
         let count = plan.requests.count();
-        let mark = connection.out.len();
-        let mut out = ReplyBuffer::new(&mut connection.out, connection.session.protocol);
+        let mark = client.replies.bytes.len();
+        let mut out = ReplyBuffer::new(&mut client.replies.bytes, client.session.protocol);
         (0..count).for_each(|_| out.simple("OK"));
-        let reply_size = (connection.out.len() - mark) / count;
+        let reply_size = (client.replies.bytes.len() - mark) / count;
         let now = Ticks::now();
         let ns = now.ns_since(*started) / count as u64;
         *started = now;
         self.statistics.ran(plan.id, count as u64, ns * count as u64);
-        connection.session.command_count += count as u64;
+        client.session.command_count += count as u64;
         let cost = Cost { ns, reply_size, request_size: plan.requests.size() };
-        self.log_if_notable(connection, found, planned.args(plan, 0, bytes), cost);
+        self.log_if_notable(client, found, planned.args(plan, 0, bytes), cost);
     }
 
     /// Runs the requests of one plan as parts of a transaction.
     #[inline(always)]
     fn run_part(
         &mut self,
-        connection: &mut Connection,
+        client: &mut Client,
         planned: &Planned,
         bytes: &[u8],
         at: usize,
@@ -183,17 +183,17 @@ impl Executor {
     ) {
         let plan = &planned.plans[at];
         let Some(found) = plan.found() else { return };
-        let (protocol, size) = (connection.session.protocol, plan.requests.size());
+        let (protocol, size) = (client.session.protocol, plan.requests.size());
         let mut largest = (0, 0);
         for (nth, (args, keys)) in planned.requests_from(plan, 0, bytes).enumerate() {
-            let mark = connection.out.len();
+            let mark = client.replies.bytes.len();
             let current = CurrentRequest { found, args, keys, size };
-            let (data, session) = ((&mut *self.latching, &mut self.effects), &mut connection.session);
+            let (data, session) = ((&mut *self.latching, &mut self.effects), &mut client.session);
             let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
-            let out = (&mut connection.out, protocol);
+            let out = (&mut client.replies.bytes, protocol);
             run_handler(&mut ctx, out, RunFor::Part, self.shared, self.statistics);
             let reply_size =
-                connection.out.len() - mark + self.effects.shared_replies.parts().size_since(mark);
+                client.replies.bytes.len() - mark + self.effects.shared_replies.parts().size_since(mark);
             largest = largest.max((reply_size, nth));
         }
         let count = plan.requests.count() as u64;
@@ -203,7 +203,7 @@ impl Executor {
         self.statistics.ran(plan.id, count, ns * count);
         let (reply_size, nth) = largest;
         let cost = Cost { ns, reply_size, request_size: size };
-        self.log_if_notable(connection, found, planned.args(plan, nth, bytes), cost);
+        self.log_if_notable(client, found, planned.args(plan, nth, bytes), cost);
     }
 
     /// Returns the transaction that `MULTI`, or `WATCH` directly before it, begins at this place, if it is complete

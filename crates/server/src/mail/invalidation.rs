@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::connection::Token;
+use crate::connection::token::Token;
 
 /// The fixed part of an invalidation's size in the mail, in bytes.
 const OVERHEAD: usize = 256;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use keyspace::Waiting;
 use sync::Mutex;
 
-use crate::connection::Token;
+use crate::connection::token::Token;
 use crate::shared::Shared;
 
 /// The time between two attempts at a busy latch. Its wake-up goes to a worker, where the token has no connection.

@@ -439,8 +439,8 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::Token;
     use crate::connection::registry::ClientRecord;
+    use crate::connection::token::Token;
     use commands::session::SessionFlags;
     use commands::subscriptions::SUBSCRIPTION_KINDS;
 

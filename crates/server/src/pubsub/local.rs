@@ -21,7 +21,8 @@ use wire::reply::ReplyBuffer;
 
 use super::hub::Hub;
 use super::invalidation::write_invalidation_of_all;
-use crate::connection::{Connection, Token};
+use crate::connection::Connection;
+use crate::connection::token::Token;
 use crate::mail::invalidation::{Broadcast, Invalidation};
 use crate::mail::message::{Form, Message};
 use crate::mail::{Mail, WorkerHandle};
@@ -365,7 +366,7 @@ impl LocalSubscriptions {
     /// the new worker, and runs while nothing is published: later messages follow it. Redirected invalidations
     /// reach a connection anywhere.
     pub fn hand_off(&self, mut connection: Box<Connection>, to: usize, leave: impl FnOnce(Box<Connection>)) {
-        let (session, token) = (&connection.session, connection.token);
+        let (session, token) = (&connection.client.session, connection.client.token);
         let names: Vec<(SubscriptionKind, Arc<[u8]>)> = SUBSCRIPTION_KINDS
             .iter()
             .flat_map(|kind| session.names_of(*kind).into_iter().map(|name| (*kind, name)))
@@ -373,8 +374,8 @@ impl LocalSubscriptions {
         let client = (session.id, session.tracking.is_some());
         self.hub.change_thread(client, &names, (self.thread, to), |since| {
             self.fetch();
-            let Connection { session, out, .. } = &mut *connection;
-            self.write_pending(token, None, session, out);
+            let client = &mut connection.client;
+            self.write_pending(token, None, &mut client.session, &mut client.replies.bytes);
             connection.subscribed_since = since;
             leave(connection);
         });

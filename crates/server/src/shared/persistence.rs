@@ -19,7 +19,7 @@ use sync::{Condvar, DurableLsn, Mutex, MutexGuard};
 
 use super::Shared;
 use super::modes::GlobalFlags;
-use crate::connection::Token;
+use crate::connection::token::Token;
 use crate::mail::{Mail, Workers};
 use sync_watch::SyncWatch;
 

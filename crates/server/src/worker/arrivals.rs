@@ -9,9 +9,10 @@ use reactor::{CloseMode, ConnectionId, ListenerToken, PeerAddress, Socket};
 use sync::atomic::Ordering;
 
 use super::Worker;
+use crate::connection::Connection;
 use crate::connection::listeners::{Listeners, Origin};
 use crate::connection::registry::ClientRecord;
-use crate::connection::{Connection, Token};
+use crate::connection::token::Token;
 use crate::mail::Mail;
 
 /// The connections that arrive.

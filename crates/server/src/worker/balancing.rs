@@ -10,7 +10,7 @@
 //! 2. After a move, the worker moves none until both have published loads that include it.
 
 use super::Worker;
-use crate::connection::Token;
+use crate::connection::token::Token;
 
 /// The minimum difference of load at which a worker moves connections to another, in thousandths of its time.
 const UNEVEN_PERMILLE: u64 = 200;
@@ -72,19 +72,19 @@ impl Worker {
 
     fn measure_connections(&mut self) {
         self.cron.balancing.is_measuring = true;
-        self.connections.iter_mut().for_each(|connection| connection.recent_ticks = 0);
+        self.connections.iter_mut().for_each(|connection| connection.client.recent_ticks = 0);
     }
 
     /// The connections that can be moved, with their shares of this worker's time, of which it has worked so many
     /// thousandths.
     fn shares(&self, busy_permille: u64) -> Vec<Share> {
-        let all: u64 = self.connections.iter().map(|connection| connection.recent_ticks).sum();
+        let all: u64 = self.connections.iter().map(|connection| connection.client.recent_ticks).sum();
         let share =
             |ticks: u64| (u128::from(ticks) * u128::from(busy_permille) / u128::from(all.max(1))) as u64;
         self.connections
             .iter()
             .filter(|connection| self.can_move(connection))
-            .map(|connection| (connection.token, share(connection.recent_ticks)))
+            .map(|connection| (connection.client.token, share(connection.client.recent_ticks)))
             .collect()
     }
 }

@@ -3,7 +3,7 @@
 use commands::session::{Session, SessionFlags};
 
 use super::Worker;
-use crate::connection::Token;
+use crate::connection::token::Token;
 use crate::mail::invalidation::{Broadcast, Invalidation};
 use crate::pubsub::write_invalidation_of_all;
 
@@ -25,13 +25,14 @@ impl Worker {
     /// Delivers an invalidation to its connection.
     pub(super) fn invalidate(&mut self, invalidation: Invalidation) {
         let (to, client) = (invalidation.to, invalidation.client);
-        let connection = self.connections.find_mut(to).filter(|connection| connection.session.id == client);
+        let connection =
+            self.connections.find_mut(to).filter(|connection| connection.client.session.id == client);
         let is_here = connection.is_some();
         // The request with which it is being served made the change, whose reply is in the mail, or its script, which is
         // paused: the invalidation follows the reply.
         let awaits_reply = connection.filter(|_| invalidation.is_own_change).is_some_and(|connection| {
-            let is_served = connection.waiter.as_ref().is_some_and(|waiter| !waiter.wait.is_waiting());
-            is_served || connection.session.unfinished.is_some()
+            let is_served = connection.client.wait.waiter().is_some_and(|waiter| !waiter.wait.is_waiting());
+            is_served || connection.client.session.unfinished.is_some()
         });
         if awaits_reply {
             return self.output.after_reply.push(invalidation);
@@ -67,8 +68,8 @@ impl Worker {
         let caches = |session: &Session| {
             session.flags.contains(SessionFlags::TRACKING) && session.delivered_seq < number
         };
-        let all = self.connections.iter().filter(|connection| caches(&connection.session));
-        let tokens: Vec<Token> = all.map(|connection| connection.token).collect();
+        let all = self.connections.iter().filter(|connection| caches(&connection.client.session));
+        let tokens: Vec<Token> = all.map(|connection| connection.client.token).collect();
         let hub = self.shared.hub;
         for token in tokens {
             self.write_to(token, |session, out| write_invalidation_of_all(hub, session, out));
@@ -77,15 +78,16 @@ impl Worker {
 
     /// Lets `write` append to a connection's output, unless it is being closed.
     fn write_to(&mut self, token: Token, write: impl FnOnce(&mut Session, &mut Vec<u8>)) {
-        let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.closing)
+        let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.is_closing())
         else {
             return;
         };
-        let (was_empty, size_before) = (connection.out.is_empty(), connection.out.capacity());
-        write(&mut connection.session, &mut connection.out);
-        let becomes_dirty = was_empty && !connection.out.is_empty();
+        let (was_empty, size_before) =
+            (connection.client.replies.bytes.is_empty(), connection.client.replies.bytes.capacity());
+        write(&mut connection.client.session, &mut connection.client.replies.bytes);
+        let becomes_dirty = was_empty && !connection.client.replies.bytes.is_empty();
         // About to be freed: invalidations of evicted keys must not evict further keys.
-        let added = (connection.out.capacity() - size_before) as u64;
+        let added = (connection.client.replies.bytes.capacity() - size_before) as u64;
         self.statistics.unsent_bytes.add(added);
         if becomes_dirty {
             self.output.dirty.push(token);

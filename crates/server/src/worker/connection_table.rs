@@ -2,7 +2,8 @@
 
 use slab::Slab;
 
-use crate::connection::{Connection, Token};
+use crate::connection::Connection;
+use crate::connection::token::Token;
 use crate::mail::WorkerHandle;
 
 /// The connections of a worker. Publishes their number in the worker's handle.
@@ -22,7 +23,10 @@ impl ConnectionTable {
     /// The connection with this token, if this worker still has it.
     #[inline]
     pub(super) fn find(&self, token: Token) -> Option<&Connection> {
-        self.all.get(token.place()).map(|connection| &**connection).filter(|found| found.token == token)
+        self.all
+            .get(token.place())
+            .map(|connection| &**connection)
+            .filter(|found| found.client.token == token)
     }
 
     /// As [`Self::find`], mutable.
@@ -31,7 +35,7 @@ impl ConnectionTable {
         self.all
             .get_mut(token.place())
             .map(|connection| &mut **connection)
-            .filter(|found| found.token == token)
+            .filter(|found| found.client.token == token)
     }
 
     /// The connection at an index below [`Self::index_end`].
@@ -86,6 +90,6 @@ impl ConnectionTable {
 
     /// The tokens of all connections.
     pub(super) fn tokens(&self) -> Vec<Token> {
-        self.iter().map(|connection| connection.token).collect()
+        self.iter().map(|connection| connection.client.token).collect()
     }
 }

@@ -10,7 +10,8 @@ use sync::atomic::Ordering;
 use super::Worker;
 use super::balancing::Balancing;
 use super::defragment::Defragmenter;
-use crate::connection::Token;
+use crate::connection::token::Token;
+use crate::connection::{Closing, Life};
 use crate::shared::modes::GlobalFlags;
 
 /// How long the ending server waits for its clients to read their output, in milliseconds.
@@ -226,8 +227,11 @@ impl Worker {
         self.arrivals.clear();
         let tokens: Vec<Token> = self.connections.tokens();
         for token in tokens {
-            if let Some(connection) = self.connections.find_mut(token) {
-                connection.closing = true;
+            // One that is being moved is closed when its socket is detached.
+            if let Some(connection) =
+                self.connections.find_mut(token).filter(|connection| !connection.is_moving())
+            {
+                connection.close();
                 self.output.dirty.push(token);
             }
         }
@@ -259,41 +263,46 @@ impl Worker {
                 break;
             }
             left -= 1;
-            connection.reply_buffer.adapt(now, &self.shared.connections.reply_buffers);
+            connection.sending.reply_buffer.adapt(now, &self.shared.connections.reply_buffers);
             let unsent_size = self.events.reactor.unsent_bytes(connection.id) + connection.queued_output();
-            if std::mem::replace(&mut connection.unsent_size, unsent_size) != unsent_size {
-                connection.sent_at = now;
+            if std::mem::replace(&mut connection.sending.unsent_size, unsent_size) != unsent_size {
+                connection.sending.sent_at = now;
             }
-            let quiet_ms = now - connection.record.active_at.load(Ordering::Relaxed).max(connection.sent_at);
-            let idle_ms_max = match (i64::from(config.timeout) * 1000, connection.closing) {
+            let quiet_ms =
+                now - connection.record.active_at.load(Ordering::Relaxed).max(connection.sending.sent_at);
+            let idle_ms_max = match (i64::from(config.timeout) * 1000, connection.is_closing()) {
                 (0, true) => CLOSING_IDLE_MS_MAX,
                 (timeout_ms, true) => timeout_ms.min(CLOSING_IDLE_MS_MAX),
                 (timeout_ms, false) => timeout_ms,
             };
-            if idle_ms_max > 0 && quiet_ms > idle_ms_max && (connection.closing || connection.may_time_out())
+            if idle_ms_max > 0
+                && quiet_ms > idle_ms_max
+                && (connection.is_closing() || connection.may_time_out())
             {
-                idle.push(connection.token);
+                idle.push(connection.client.token);
             }
             if connection
                 .encryption
                 .as_ref()
                 .is_some_and(|encryption| encryption.is_overdue(self.clock.uptime))
             {
-                idle.push(connection.token);
+                idle.push(connection.client.token);
             }
-            if connection.close_by.is_some_and(|time| self.clock.uptime >= time) {
+            if let Life::Closing(Closing { by: Some(by), .. }) = connection.life
+                && self.clock.uptime >= by
+            {
                 overdue.push(connection.id);
             }
             let pending = self.events.reactor.pending_send_bytes(connection.id) + connection.queued_output();
             if pending > 0 {
-                behind.push((connection.token, pending));
+                behind.push((connection.client.token, pending));
             }
             if quiet_ms > 2000 {
                 connection.shrink();
             } else {
-                connection.trim_query();
+                connection.input.trim_query();
             }
-            all.push(connection.token);
+            all.push(connection.client.token);
         }
         for token in all {
             self.update_record(token);

@@ -16,9 +16,10 @@ use sync::atomic::Ordering;
 use tls::{Progress, StreamError};
 
 use super::Worker;
+use crate::connection::Connection;
 use crate::connection::encryption::Encryption;
 use crate::connection::listeners::Origin;
-use crate::connection::{Connection, Token};
+use crate::connection::token::Token;
 
 /// The time in a turn after which no more steps of handshakes begin, in nanoseconds.
 const HANDSHAKE_NS_MAX: u64 = 1_000_000;
@@ -67,12 +68,12 @@ impl Worker {
 
     /// Handles received bytes of a connection with TLS.
     pub(super) fn received_encrypted(&mut self, token: Token, data: &mut [u8]) {
-        let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.closing)
+        let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.is_closing())
         else {
             return;
         };
-        let is_moving = connection.moving_to.is_some();
-        let is_paused = connection.receive_paused;
+        let is_moving = connection.is_moving();
+        let is_paused = connection.sending.pauses_requests;
         let Some(encryption) = &mut connection.encryption else { return };
         // A record may require a response at once, which a connection that is being moved can't send.
         if is_moving {
@@ -111,12 +112,12 @@ impl Worker {
         let began = Ticks::now();
         while let Some(token) = self.encryption.waiting.pop_front() {
             let Some(connection) = self.connections.find_mut(token) else { continue };
-            let is_paused = std::mem::take(&mut connection.receive_paused);
-            let (id, is_idle) = (connection.id, connection.closing || connection.moving_to.is_some());
+            let is_paused = std::mem::take(&mut connection.sending.pauses_requests);
+            let (id, is_idle) = (connection.id, connection.is_closing() || connection.is_moving());
             let Some(encryption) = &mut connection.encryption else { continue };
             if is_idle {
                 // The worker that it moves to, if any, continues the handshake.
-                connection.receive_paused = is_paused;
+                connection.sending.pauses_requests = is_paused;
                 continue;
             }
             encryption.awaits_step = false;
@@ -124,7 +125,7 @@ impl Worker {
                 self.events.reactor.resume_receive(id);
             }
             self.decrypt(token, &mut []);
-            let at_eof = self.connections.find_mut(token).is_some_and(|connection| connection.at_eof);
+            let at_eof = self.connections.find_mut(token).is_some_and(|connection| connection.input.at_eof);
             if at_eof {
                 self.reached_end(token);
             }
@@ -173,7 +174,7 @@ impl Worker {
     fn end_for_error(&mut self, token: Token, error: &StreamError, was_handshaking: bool) {
         self.cancel_wait(token);
         let Some(connection) = self.connections.find_mut(token) else { return };
-        let session = &connection.session;
+        let session = &connection.client.session;
         if was_handshaking {
             self.shared.certificates.failed_handshakes.fetch_add(1, Ordering::Relaxed);
             log::warn!(
@@ -184,9 +185,9 @@ impl Worker {
         } else {
             log::debug!("Reading from client: {error} (addr={} laddr={})", session.peer, session.local);
         }
-        connection.closing = true;
-        connection.out.clear();
-        connection.parts = ReplyParts::default();
+        connection.close();
+        connection.client.replies.bytes.clear();
+        connection.client.replies.parts = ReplyParts::default();
         if let Some(encryption) = &mut connection.encryption {
             encryption.has_ended = true;
             encryption.stream.drop_queued();
@@ -199,7 +200,7 @@ impl Worker {
         let Some(encryption) = &connection.encryption else { return };
         if encryption.stream.is_handshaking() && !encryption.stream.has_failed() {
             self.shared.certificates.failed_handshakes.fetch_add(1, Ordering::Relaxed);
-            let peer = &connection.session.peer;
+            let peer = &connection.client.session.peer;
             log::debug!("Error accepting a client connection: the handshake was not completed (addr={peer})");
         }
     }
@@ -209,8 +210,8 @@ impl Worker {
         let Some(connection) = self.connections.find_mut(token) else { return };
         let Some(encryption) = &mut connection.encryption else { return };
         if let Some(refusal) = encryption.refusal {
-            connection.out.extend_from_slice(refusal);
-            connection.closing = true;
+            connection.client.replies.bytes.extend_from_slice(refusal);
+            connection.close();
             self.output.dirty.push(token);
             return;
         }
@@ -224,8 +225,8 @@ impl Worker {
         let users = self.shared.access.load();
         let user = names.iter().find_map(|name| users.find(name).filter(|user| user.is_on()));
         if let Some(user) = user {
-            connection.session.log_in(user, &users);
-            self.shared.publish_session(&connection.session);
+            connection.client.session.log_in(user, &users);
+            self.shared.publish_session(&connection.client.session);
             match config.hide_user_data_from_log {
                 true => log::debug!("TLS: Auto-authenticated client as *redacted*"),
                 false => {
@@ -235,7 +236,7 @@ impl Worker {
         } else if let Some(name) = names.last() {
             let (missing, context) = (Some(MissingPermission::Certificate), DenialContext::Toplevel);
             let event = DenialEvent { missing, context, object: b"", user: name };
-            self.shared.record_denial(connection.session.id, &event);
+            self.shared.record_denial(connection.client.session.id, &event);
         }
     }
 
@@ -274,8 +275,7 @@ impl Worker {
     /// Encrypts queued output while there is little in the reactor. The queue of a connection that is being moved moves along: the
     /// reactor takes no more from it here.
     pub(super) fn encrypt_queued(&mut self, token: Token) {
-        let Some(connection) =
-            self.connections.find_mut(token).filter(|connection| connection.moving_to.is_none())
+        let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.is_moving())
         else {
             return;
         };
@@ -299,7 +299,7 @@ impl Worker {
     /// Continues the output of a connection, some of which is sent.
     pub(super) fn continue_output(&mut self, token: Token) {
         self.encrypt_queued(token);
-        if self.connections.find(token).is_some_and(|connection| connection.closing) {
+        if self.connections.find(token).is_some_and(|connection| connection.is_closing()) {
             self.output.dirty.push(token);
         }
     }
@@ -309,7 +309,7 @@ impl Worker {
         let Some(connection) = self.connections.find_mut(token) else { return };
         let id = connection.id;
         let queued = connection.queued_output();
-        if connection.closing {
+        if connection.is_closing() {
             let Some(encryption) = &mut connection.encryption else { return };
             // Queued output is sent before, with the reactor's next events.
             if queued == 0 || encryption.stream.is_handshaking() {

@@ -10,7 +10,7 @@ use os::clock::Uptime;
 use sync::simulation::{Fault, planted};
 
 use super::Worker;
-use crate::connection::Token;
+use crate::connection::token::Token;
 
 /// The largest last output that is expected to be taken at once by an empty socket, in bytes.
 const LAST_OUTPUT_SIZE_MAX: usize = 256 << 10;
@@ -53,8 +53,8 @@ impl Worker {
         let Some(connection) = self.connections.find_mut(token) else { return };
         let before = self.events.reactor.unsent_bytes(connection.id) + connection.queued_output();
         if before == 0
-            && connection.output_size() <= LAST_OUTPUT_SIZE_MAX
-            && self.shared.clients.remove(connection.session.id)
+            && connection.client.replies.size() <= LAST_OUTPUT_SIZE_MAX
+            && self.shared.clients.remove(connection.client.session.id)
         {
             self.output.hidden.push(token);
         }
@@ -74,7 +74,7 @@ impl Worker {
 
     /// Closes a connection if it still is the client with this id.
     pub(super) fn kill(&mut self, token: Token, id: u64) {
-        if self.connections.find_mut(token).is_some_and(|connection| connection.session.id == id) {
+        if self.connections.find_mut(token).is_some_and(|connection| connection.client.session.id == id) {
             self.close_now(token);
         }
     }

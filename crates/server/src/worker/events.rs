@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use reactor::{Event, Reactor};
 
 use super::Worker;
-use crate::connection::Token;
+use crate::connection::token::Token;
 use crate::executor::Planned;
 
 /// The maximum number of events taken ahead, and the bytes in them from which no more are taken.
@@ -68,8 +68,8 @@ impl Worker {
             let token = Token(*token);
             if let Some(connection) = self.connections.find(token) {
                 is_encrypted = connection.encryption.is_some();
-                if !is_encrypted {
-                    planned = self.executor.plan_ahead(connection, data);
+                if !is_encrypted && connection.input.query.is_empty() && !connection.is_waiting() {
+                    planned = self.executor.plan_ahead(&connection.client, data);
                 }
             }
         }

@@ -16,7 +16,8 @@ use os::clock::Ticks;
 
 use super::waits::Waits;
 use super::{Clock, Worker};
-use crate::connection::{Connection, Token};
+use crate::connection::Connection;
+use crate::connection::token::Token;
 use crate::executor::Processed;
 
 /// Waiting input from which on no more is received, and down to which it is executed before more is, in bytes.
@@ -44,28 +45,29 @@ const LARGE_INPUT_NS_MAX: u64 = 1_000_000;
 impl Connection {
     /// Whether so much input waits that no more is to be received.
     fn has_much_waiting_input(&self) -> bool {
-        let size_max = if self.session.blocked.is_some() { BLOCKED_INPUT_MAX } else { WAITING_INPUT_MAX };
-        (self.has_more || self.is_waiting()) && self.query.len() > size_max
+        let size_max =
+            if self.client.session.blocked.is_some() { BLOCKED_INPUT_MAX } else { WAITING_INPUT_MAX };
+        (self.input.has_more || self.is_waiting()) && self.input.query.len() > size_max
     }
 
     /// Updates the bytes of its query buffer that count as about to be freed. Returns by how much they have grown, wrapping.
     fn update_passing_input(&mut self) -> usize {
-        let passes = self.has_more && self.may_continue() && !self.is_waiting();
-        let size = if passes { self.query.capacity() } else { 0 };
-        size.wrapping_sub(std::mem::replace(&mut self.passing_input_size, size))
+        let passes = self.input.has_more && self.may_continue() && !self.is_waiting();
+        let size = if passes { self.input.query.capacity() } else { 0 };
+        size.wrapping_sub(std::mem::replace(&mut self.input.passing_size, size))
     }
 }
 
 /// Whether large input that has just arrived must wait until others have had a turn. Then its connection has yielded.
 pub(super) fn must_yield(connection: &mut Connection, size: usize, waits: &mut Waits, clock: &Clock) -> bool {
-    connection.large_input_size += size;
+    connection.input.large_size += size;
     let is_late = || clock.turn_began.is_some_and(|began| Ticks::now().ns_since(began) > LARGE_INPUT_NS_MAX);
-    if connection.large_input_size <= LARGE_INPUT_SIZE_MAX && !is_late() {
+    if connection.input.large_size <= LARGE_INPUT_SIZE_MAX && !is_late() {
         return false;
     }
-    connection.large_input_size = 0;
-    connection.has_more = true;
-    waits.ready.push(connection.token);
+    connection.input.large_size = 0;
+    connection.input.has_more = true;
+    waits.ready.push(connection.client.token);
     true
 }
 
@@ -73,12 +75,12 @@ impl Worker {
     /// Keeps input that can't be executed now. That of a connection that is being closed is dropped.
     pub(super) fn keep_waiting_input(&mut self, token: Token, data: &[u8]) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        if connection.closing {
+        if connection.is_closing() {
             return;
         }
         connection.keep_input(data);
         // A wait is continued by its end.
-        connection.has_more |= connection.receive_paused && !connection.is_waiting();
+        connection.input.has_more |= connection.sending.pauses_requests && !connection.is_waiting();
         if connection.has_much_waiting_input() {
             self.waits.with_much_input.push(token);
         }
@@ -102,9 +104,9 @@ impl Worker {
         let Self { waits, connections, events, .. } = self;
         for token in waits.with_much_input.drain(..) {
             let Some(connection) = connections.find_mut(token) else { continue };
-            let is_leaving = connection.closing || connection.moving_to.is_some();
-            if connection.has_much_waiting_input() && !is_leaving && !connection.input_paused {
-                connection.input_paused = true;
+            let is_leaving = connection.is_closing() || connection.is_moving();
+            if connection.has_much_waiting_input() && !is_leaving && !connection.input.is_paused {
+                connection.input.is_paused = true;
                 events.reactor.pause_receive(connection.id);
             }
         }
@@ -112,13 +114,14 @@ impl Worker {
 
     /// Receives again once most of the waiting input is executed, or more is needed to complete a request.
     pub(super) fn resume_input(&mut self, token: Token, processed: Processed) {
-        let Some(connection) = self.connections.find_mut(token).filter(|connection| connection.input_paused)
+        let Some(connection) =
+            self.connections.find_mut(token).filter(|connection| connection.input.is_paused)
         else {
             return;
         };
-        if processed == Processed::Everything || connection.query.len() <= WAITING_INPUT_MIN {
-            connection.input_paused = false;
-            if !connection.receive_paused {
+        if processed == Processed::Everything || connection.input.query.len() <= WAITING_INPUT_MIN {
+            connection.input.is_paused = false;
+            if !connection.sending.pauses_requests {
                 self.events.reactor.resume_receive(connection.id);
             }
         }
@@ -128,9 +131,9 @@ impl Worker {
     /// end of its input; others continue with the input that waits.
     pub(super) fn hung_up(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        connection.has_hung_up = true;
-        let ends_soon = connection.waits_briefly() || connection.has_more;
-        if connection.session.blocked.is_some() && !ends_soon {
+        connection.input.has_hung_up = true;
+        let ends_soon = connection.client.waits_briefly() || connection.input.has_more;
+        if connection.client.session.blocked.is_some() && !ends_soon {
             self.reached_end(token);
         }
     }

@@ -19,9 +19,9 @@ use reactor::CloseMode;
 use sync::atomic::Ordering;
 
 use super::Worker;
-use crate::connection::Token;
 use crate::connection::query_buffer::QueryBuffer;
 use crate::connection::registry::ClientRecord;
+use crate::connection::token::Token;
 use crate::mail::Mail;
 
 impl Worker {
@@ -49,10 +49,10 @@ impl Worker {
         let Some(connection) = self.connections.find_mut(token) else {
             return;
         };
-        if std::mem::replace(&mut connection.pending, pending) == pending {
+        if std::mem::replace(&mut connection.sending.pending, pending) == pending {
             return;
         }
-        connection.pending_messages = self.events.reactor.message_bytes(connection.id);
+        connection.sending.pending_messages = self.events.reactor.message_bytes(connection.id);
         let grown = connection.weigh();
         if grown == 0 {
             return;
@@ -141,15 +141,15 @@ impl Worker {
     /// Closes a connection to free its memory, at once. Its charge is already in `closing_bytes`.
     pub(super) fn evict(&mut self, token: Token, id: u64, charge: u64) {
         let Some(connection) =
-            self.connections.find_mut(token).filter(|connection| connection.session.id == id)
+            self.connections.find_mut(token).filter(|connection| connection.client.session.id == id)
         else {
             self.statistics.closing_bytes.subtract(charge);
             return;
         };
-        connection.closing_charge += charge;
-        connection.query = QueryBuffer::default();
-        connection.out = Vec::new();
-        connection.parts = ReplyParts::default();
+        connection.close().charge += charge;
+        connection.input.query = QueryBuffer::default();
+        connection.client.replies.bytes = Vec::new();
+        connection.client.replies.parts = ReplyParts::default();
         if let Some(encryption) = &mut connection.encryption {
             encryption.stream.drop_queued();
         }
@@ -162,9 +162,9 @@ impl Worker {
         let Some(connection) = self.connections.find_mut(token) else {
             return;
         };
-        connection.closing = true;
+        connection.close();
         let charge = connection.release();
-        connection.closing_charge += charge;
+        connection.close().charge += charge;
         self.statistics.closing_bytes.add(charge);
         self.statistics.client_memory.subtract(charge);
         self.events.reactor.close(connection.id, CloseMode::Now);

@@ -7,7 +7,9 @@ use reactor::Socket;
 use sync::simulation::{Fault, planted};
 
 use super::Worker;
-use crate::connection::{Connection, Token, UnblockReply};
+use crate::connection::client::UnblockReply;
+use crate::connection::token::Token;
+use crate::connection::{Connection, Life};
 use crate::mail::{Mail, MovedConnection};
 
 impl Worker {
@@ -25,13 +27,12 @@ impl Worker {
 
     /// Whether a connection can be moved to another worker now.
     pub(super) fn can_move(&self, connection: &Connection) -> bool {
-        connection.parked.is_none()
-            && connection.held_latches.is_none()
-            && !connection.closing
-            && connection.moving_to.is_none()
-            && !connection.awaits_turns()
-            && !connection.awaits_log()
-            && !self.executor.scripts.is_paused(connection.session.id)
+        connection.client.wait.parked().is_none()
+            && connection.client.wait.blocked().is_none_or(|blocked| blocked.held_latches.is_none())
+            && connection.life == Life::Open
+            && !connection.client.awaits_turns()
+            && !connection.client.awaits_log()
+            && !self.executor.scripts.is_paused(connection.client.session.id)
     }
 
     /// Begins to move a connection to another worker, if it can be moved. The move continues when the reactor has detached
@@ -44,11 +45,11 @@ impl Worker {
         let id = connection.id;
         self.flush_now(token);
         // From now on its output moves with it.
-        let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.closing)
+        let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.is_closing())
         else {
             return;
         };
-        connection.moving_to = Some(to);
+        connection.life = Life::Moving(to);
         self.events.reactor.detach(id);
     }
 
@@ -60,9 +61,11 @@ impl Worker {
 
     /// The reactor has detached a socket: sends its connection to the new worker.
     pub(super) fn hand_over(&mut self, token: Token, socket: Socket, unsent: Vec<Vec<u8>>, unread: Vec<u8>) {
-        if self.connections.find_mut(token).is_none() {
-            return;
-        }
+        let Some(connection) = self.connections.find(token) else { return };
+        let Life::Moving(to) = connection.life else {
+            // It was closed meanwhile.
+            return self.remove(token);
+        };
         if self.shared.is_stopping() {
             // The target worker may have ended.
             return self.remove(token);
@@ -70,10 +73,11 @@ impl Worker {
         self.note_passing_input(token);
         self.leave_deadlines(token);
         let Some(mut connection) = self.connections.remove(token) else { return };
-        let to = self.shared.workers.expect_connection(connection.moving_to.take().unwrap_or(0));
+        connection.life = Life::Open;
+        let to = self.shared.workers.expect_connection(to);
         // From now on its mail goes to the new worker, and waits there.
         connection.record.token.set(Token::underway(to).0);
-        if let Some(waiter) = &connection.waiter {
+        if let Some(waiter) = connection.client.wait.waiter() {
             waiter.set_address(Token::underway(to).0);
         }
         let workers = self.shared.workers;
@@ -93,22 +97,22 @@ impl Worker {
             Some(_) => undecrypted = unread,
         }
         let token = self.place(socket, |token, id| {
-            connection.token = token;
+            connection.client.token = token;
             connection.id = id;
-            connection.receive_paused = false;
-            connection.input_paused = false;
-            connection.recent_ticks = 0;
-            connection.awaits_disk = false;
+            connection.sending.pauses_requests = false;
+            connection.input.is_paused = false;
+            connection.client.recent_ticks = 0;
+            connection.sending.awaits_disk = false;
             *connection
         });
         let Some(connection) = self.connections.find_mut(token) else { return };
         self.host.subscriptions.register_moved(
             token,
-            &mut connection.session,
+            &mut connection.client.session,
             connection.subscribed_since,
             number,
         );
-        let (id, client) = (connection.id, connection.session.id);
+        let (id, client) = (connection.id, connection.client.session.id);
         if self.shared.clients.find(client).is_none() {
             // It was killed or evicted during the move: the mail went to its old worker.
             self.close_now(token);
@@ -116,7 +120,7 @@ impl Worker {
             return;
         }
         self.executor.follow_config();
-        if self.executor.follow_users(&mut connection.session) {
+        if self.executor.follow_users(&mut connection.client.session) {
             self.close_now(token);
             self.read_early_mail();
             return;
@@ -130,7 +134,7 @@ impl Worker {
         self.read_early_mail();
         if self.ending.is_stopping {
             if let Some(connection) = self.connections.find_mut(token) {
-                connection.closing = true;
+                connection.close();
             }
         } else if self.ending.is_retiring {
             if let Some(encryption) = self.encryption_of(token) {
@@ -146,9 +150,10 @@ impl Worker {
     /// Continues with the requests of a connection that has arrived. If they wait for the end of a pause, they try again: the
     /// mail about it may have come here before the connection, and to the other worker after it.
     fn resume_moved(&mut self, token: Token) {
-        let is_paused = self.connections.find_mut(token).is_some_and(|connection| {
-            connection.session.blocked.as_ref().is_some_and(|blocked| blocked.reason == BlockReason::Pause)
-        });
+        let is_paused = self
+            .connections
+            .find_mut(token)
+            .is_some_and(|connection| connection.client.block_reason() == Some(&BlockReason::Pause));
         if is_paused && !planted(Fault::PauseEndMissed) {
             self.end_wait(token, UnblockReply::Timeout);
         } else {

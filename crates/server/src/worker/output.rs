@@ -12,9 +12,11 @@ use sync::atomic::Ordering;
 use sync::simulation::{self, Fault};
 
 use super::Worker;
+use crate::connection::Connection;
+use crate::connection::client::SPARE_BUFFER_SIZE_MAX;
 use crate::connection::large_argument::LargeArgument;
 use crate::connection::query_buffer::QueryBuffer;
-use crate::connection::{Connection, SPARE_BUFFER_SIZE_MAX, Token};
+use crate::connection::token::Token;
 use crate::executor::Settings;
 use crate::logging;
 use crate::mail::invalidation::Invalidation;
@@ -158,8 +160,8 @@ impl Worker {
     pub(super) fn drop_spare_buffers(&mut self) {
         self.output.spare_buffers = Vec::new();
         for connection in self.connections.iter_mut() {
-            if connection.out.is_empty() {
-                connection.out = Vec::new();
+            if connection.client.replies.bytes.is_empty() {
+                connection.client.replies.bytes = Vec::new();
             }
         }
     }
@@ -179,32 +181,32 @@ impl Worker {
             self.output.spare_buffers.extend(spare);
             return;
         };
-        if connection.moving_to.is_some() || (connection.holds_output() && !connection.closing) {
+        if connection.is_moving() || (connection.client.holds_replies() && !connection.is_closing()) {
             // Its output moves with it, or is sent when its wait ends.
             self.output.spare_buffers.extend(spare);
             return;
         }
         if must_wait(connection, self.shared, &self.executor.settings, self.clock.uptime) {
             self.output.spare_buffers.extend(spare);
-            if !std::mem::replace(&mut connection.awaits_disk, true) {
+            if !std::mem::replace(&mut connection.sending.awaits_disk, true) {
                 self.output.held.push(token);
             }
-            if connection.output_size() > HELD_OUTPUT_SIZE_MAX {
+            if connection.client.replies.size() > HELD_OUTPUT_SIZE_MAX {
                 self.pause_requests(token);
             }
             return;
         }
-        connection.awaits_disk = false;
+        connection.sending.awaits_disk = false;
         let id = connection.id;
-        if connection.closing {
-            if connection.session.flags.contains(SessionFlags::REVOKED) {
-                connection.close_by.get_or_insert(self.clock.uptime.plus_ms(REVOKED_CLOSE_MS));
+        if connection.is_closing() {
+            if connection.client.session.flags.contains(SessionFlags::REVOKED) {
+                connection.close().by.get_or_insert(self.clock.uptime.plus_ms(REVOKED_CLOSE_MS));
             }
             self.end_services(token);
             self.hide_before_last_send(token);
         }
         let Some(connection) = self.connections.find_mut(token) else { return };
-        if connection.out.is_empty() {
+        if connection.client.replies.bytes.is_empty() {
             self.output.spare_buffers.extend(spare);
         } else if self.shared.connections.reply_buffers.counts_blocks()
             && is_unauthenticated(connection, &self.executor.settings)
@@ -214,21 +216,22 @@ impl Worker {
             return;
         } else {
             // Output that can't be sent at once counts by its length.
-            let (room, len) = (connection.out.capacity(), connection.out.len());
+            let (room, len) =
+                (connection.client.replies.bytes.capacity(), connection.client.replies.bytes.len());
             if room - len > UNUSED_SIZE_MAX
                 && (len > PASSING_SIZE_MAX || self.events.reactor.pending_send_bytes(id) > 0)
             {
-                connection.out.shrink_to_fit();
+                connection.client.replies.bytes.shrink_to_fit();
             }
-            let size = connection.output_size() as u64;
+            let size = connection.client.replies.size() as u64;
             self.statistics.writes.add(1);
             self.statistics.sent_bytes.add(size);
             connection.record.sent_bytes.add(size);
-            connection.reply_buffer.note(size as usize);
+            connection.sending.reply_buffer.note(size as usize);
             // Buffers that are kept count as memory in use, and would evict keys.
             let spare = spare.filter(|_| !self.shared.memory.is_over_limit.load(Ordering::Relaxed));
-            let mut out = std::mem::replace(&mut connection.out, spare.unwrap_or_default());
-            let parts = std::mem::take(&mut connection.parts);
+            let mut out = std::mem::replace(&mut connection.client.replies.bytes, spare.unwrap_or_default());
+            let parts = std::mem::take(&mut connection.client.replies.parts);
             if connection.encryption.is_some() {
                 self.send_encrypted(token, out, parts);
                 return self.after_flush(token);
@@ -249,7 +252,7 @@ impl Worker {
                 }
             }
         }
-        if connection.closing {
+        if connection.is_closing() {
             if connection.encryption.is_some() {
                 return self.after_flush(token);
             }
@@ -287,16 +290,16 @@ impl Worker {
         }
         let pending = self.events.reactor.pending_send_bytes(connection.id) + connection.queued_output();
         if pending == 0 {
-            connection.soft_limit_since = None;
+            connection.sending.soft_limit_since = None;
         }
-        let is_paused = connection.receive_paused;
+        let is_paused = connection.sending.pauses_requests;
         if is_paused && pending <= self.output_pause_size(pending) / 2 {
             let Some(connection) = self.connections.find_mut(token) else { return };
-            connection.receive_paused = false;
-            if !connection.input_paused {
+            connection.sending.pauses_requests = false;
+            if !connection.input.is_paused {
                 self.events.reactor.resume_receive(connection.id);
             }
-            if connection.has_more {
+            if connection.input.has_more {
                 self.waits.ready.push(token);
             }
         }
@@ -309,8 +312,11 @@ impl Worker {
         let now = self.clock.uptime;
         let settings = &self.executor.settings;
         let Some(connection) = self.connections.find_mut(token) else { return false };
-        let class =
-            if connection.session.in_subscribed_mode() { ClientClass::Pubsub } else { ClientClass::Normal };
+        let class = if connection.client.session.in_subscribed_mode() {
+            ClientClass::Pubsub
+        } else {
+            ClientClass::Normal
+        };
         let limit = settings.config.client_output_buffer_limit.of(class);
         let hard = (is_unauthenticated(connection, settings) && pending > UNAUTHENTICATED_OUTPUT_SIZE_MAX)
             || limit.hard_size > 0 && pending as u64 >= limit.hard_size;
@@ -339,8 +345,8 @@ impl Worker {
 
     pub(super) fn pause_requests(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        if !connection.receive_paused {
-            connection.receive_paused = true;
+        if !connection.sending.pauses_requests {
+            connection.sending.pauses_requests = true;
             let id = connection.id;
             self.events.reactor.pause_receive(id);
         }
@@ -349,7 +355,7 @@ impl Worker {
     /// Closes a connection whose output exceeds a limit.
     fn end_for_output(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        let session = &connection.session;
+        let session = &connection.client.session;
         log::warn!(
             "Client id={} addr={} closed for overcoming of output buffer limits.",
             session.id,
@@ -366,29 +372,32 @@ impl Worker {
     pub(super) fn check_query_size(&mut self, token: Token) {
         let (limit, shared) = (self.executor.settings.config.client_query_buffer_limit as usize, self.shared);
         let Some(connection) = self.connections.find_mut(token) else { return };
-        let queue_size = connection.session.multi.as_ref().map_or(0, |queue| queue.size());
-        let arriving_size = connection.query.argument().map_or(0, LargeArgument::arriving_size);
-        let input_size = match connection.has_more {
+        let queue_size = connection.client.session.multi.as_ref().map_or(0, |queue| queue.size());
+        let arriving_size = connection.input.query.argument().map_or(0, LargeArgument::arriving_size);
+        let input_size = match connection.input.has_more {
             true => 0,
-            false => connection.query.len().saturating_sub(connection.parser.read_size()) + arriving_size,
+            false => {
+                connection.input.query.len().saturating_sub(connection.client.parser.read_size())
+                    + arriving_size
+            }
         };
         if input_size + queue_size <= limit {
             return;
         }
         log::warn!(
             "Closing client that reached max query buffer length: id={} addr={} qbuf={input_size} multi-mem={queue_size}",
-            connection.session.id,
-            connection.session.peer
+            connection.client.session.id,
+            connection.client.session.peer
         );
         shared.connections.over_query_limit.fetch_add(1, Ordering::Relaxed);
-        if connection.is_waiting() || connection.receive_paused {
+        if connection.is_waiting() || connection.sending.pauses_requests {
             self.close_now(token);
             return;
         }
         // Earlier requests are answered.
-        connection.query = QueryBuffer::default();
-        connection.session.multi = None;
-        connection.closing = true;
+        connection.input.query = QueryBuffer::default();
+        connection.client.session.multi = None;
+        connection.close();
         self.output.dirty.push(token);
     }
 
@@ -400,23 +409,29 @@ impl Worker {
             let Some(connection) = connections.find_mut(token) else {
                 return;
             };
-            let session = &connection.session;
-            if session.delivered_seq >= number || connection.closing {
+            let session = &connection.client.session;
+            if session.delivered_seq >= number || connection.is_closing() {
                 return;
             }
-            if connection.out.is_empty() {
+            if connection.client.replies.bytes.is_empty() {
                 delivery.receivers.push(token);
             }
-            let (before, size) = (connection.out.capacity(), connection.out.len());
+            let (before, size) =
+                (connection.client.replies.bytes.capacity(), connection.client.replies.bytes.len());
             match form.shared_text() {
-                None => form.write(&mut connection.out, session.protocol),
+                None => form.write(&mut connection.client.replies.bytes, session.protocol),
                 Some(text) => {
-                    form.write_without_text(&mut connection.out, session.protocol);
-                    connection.parts.push_message(connection.out.len(), Arc::clone(text));
+                    form.write_without_text(&mut connection.client.replies.bytes, session.protocol);
+                    connection
+                        .client
+                        .replies
+                        .parts
+                        .push_message(connection.client.replies.bytes.len(), Arc::clone(text));
                 }
             }
-            delivery.size += connection.out.len() - size + form.shared_text().map_or(0, |text| text.len());
-            statistics.unsent_bytes.add((connection.out.capacity() - before) as u64);
+            delivery.size += connection.client.replies.bytes.len() - size
+                + form.shared_text().map_or(0, |text| text.len());
+            statistics.unsent_bytes.add((connection.client.replies.bytes.capacity() - before) as u64);
         });
     }
 
@@ -424,9 +439,9 @@ impl Worker {
     pub(super) fn send_to_monitors(&mut self, line: &[u8]) {
         self.shared.hub.delivered(self.index, line.len() as u64);
         for connection in self.connections.iter_mut() {
-            if connection.session.flags.contains(SessionFlags::MONITOR) {
-                connection.out.extend_from_slice(line);
-                self.output.dirty.push(connection.token);
+            if connection.client.session.flags.contains(SessionFlags::MONITOR) {
+                connection.client.replies.bytes.extend_from_slice(line);
+                self.output.dirty.push(connection.client.token);
             }
         }
     }
@@ -435,8 +450,8 @@ impl Worker {
 /// Whether the output of a connection must wait for a disk.
 #[inline]
 fn must_wait(connection: &mut Connection, shared: &Shared, settings: &Settings, now: Uptime) -> bool {
-    connection.logged.is_some() && awaits_log(connection, now)
-        || connection.session.reply_lsn > shared.persistence.released.end()
+    connection.client.logged.is_some() && awaits_log(connection, now)
+        || connection.client.session.reply_lsn > shared.persistence.released.end()
             && settings.awaits_disk
             && !simulation::planted(Fault::ReplyBeforeSync)
 }
@@ -444,18 +459,19 @@ fn must_wait(connection: &mut Connection, shared: &Shared, settings: &Settings, 
 /// Whether the output of a connection must wait for the lines that its requests have logged.
 #[cold]
 fn awaits_log(connection: &mut Connection, now: Uptime) -> bool {
-    let Some(logged) = &mut connection.logged else { return false };
+    let is_closing = connection.is_closing();
+    let Some(logged) = &mut connection.client.logged else { return false };
     let until = *logged.until.get_or_insert(now.plus(LOG_TIME_MAX));
-    let waits = !connection.closing && now < until && !logging::is_written(logged.line);
+    let waits = !is_closing && now < until && !logging::is_written(logged.line);
     if !waits {
-        connection.logged = None;
+        connection.client.logged = None;
     }
     waits
 }
 
 /// Whether the connection must authenticate and never has.
 fn is_unauthenticated(connection: &Connection, settings: &Settings) -> bool {
-    let session = &connection.session;
+    let session = &connection.client.session;
     !session.authenticated && !session.was_authenticated && settings.requires_authentication
 }
 
@@ -467,10 +483,10 @@ fn is_over_soft_limit(
     now: Uptime,
 ) -> bool {
     if soft == 0 || pending < soft {
-        connection.soft_limit_since = None;
+        connection.sending.soft_limit_since = None;
         return false;
     }
-    let since = *connection.soft_limit_since.get_or_insert(now);
+    let since = *connection.sending.soft_limit_since.get_or_insert(now);
     now.ms_since(since) > seconds as i64 * 1000
 }
 

@@ -9,7 +9,7 @@ use base::Slot;
 use os::clock::Ticks;
 
 use super::Worker;
-use crate::connection::Token;
+use crate::connection::token::Token;
 
 /// The first interval between two looks, in nanoseconds, and the one while a latch is handed over and not claimed. A session
 /// whose worker is at the end of a turn claims within microseconds.
@@ -39,7 +39,7 @@ impl ParkedConnections {
 impl Worker {
     /// Notes a connection that has begun to wait for a latch, if it has.
     pub(super) fn note_parked(&mut self, token: Token) {
-        let parked = self.connections.find_mut(token).and_then(|connection| connection.parked.as_ref());
+        let parked = self.connections.find_mut(token).and_then(|connection| connection.client.wait.parked());
         let Some(slot) = parked.map(|parked| parked.busy.0) else { return };
         let all = &mut self.waits.parked;
         all.waiting.push((token, slot));
@@ -56,7 +56,7 @@ impl Worker {
         let connections = &mut self.connections;
         let all = &mut self.waits.parked;
         all.waiting.retain(|(token, slot)| {
-            let parked = connections.find_mut(*token).and_then(|connection| connection.parked.as_ref());
+            let parked = connections.find_mut(*token).and_then(|connection| connection.client.wait.parked());
             parked.is_some_and(|parked| parked.busy.0 == *slot)
         });
         all.waiting.sort_unstable_by_key(|(token, slot)| (*slot, token.0));

@@ -22,7 +22,9 @@ use wire::reply::ReplyBuffer;
 
 use super::Worker;
 use super::parked::ParkedConnections;
-use crate::connection::{Attempt, Connection, Logged, Token, UnblockReply};
+use crate::connection::Connection;
+use crate::connection::client::{Attempt, BlockedRequest, Logged, UnblockReply};
+use crate::connection::token::Token;
 use crate::executor::{DeferredAim, DeferredServe, DeferredStep, TURNS_TIME_MAX};
 use crate::logging;
 use crate::mail::{BarrierRequest, Mail};
@@ -64,11 +66,10 @@ impl Worker {
     /// Begins the wait of a connection.
     pub(super) fn start_waiting(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        let is_blocked = connection.session.blocked.is_some() && !connection.waits_briefly();
-        let is_gone = connection.at_eof || connection.has_hung_up;
-        if is_gone && is_blocked {
+        let is_blocked = connection.client.session.blocked.is_some() && !connection.client.waits_briefly();
+        if connection.input.has_ended() && is_blocked {
             // The peer has disconnected.
-            connection.closing = true;
+            connection.close();
             self.cancel_wait(token);
         } else {
             self.wait_on(token);
@@ -80,15 +81,17 @@ impl Worker {
         // Requests before it in this turn may have taken long.
         let uptime = self.uptime();
         let Some(connection) = self.connections.find_mut(token) else { return };
-        let Some(blocked) = &connection.session.blocked else { return };
+        let Some(blocked) = &connection.client.session.blocked else { return };
         let (timeout, is_paused) = (blocked.timeout, blocked.reason == BlockReason::Pause);
         let awaits_disk = blocked.awaits_disk();
-        if connection.deadline.is_none() {
-            connection.deadline = timeout.map(|timeout| uptime.plus(timeout));
+        let wait = connection.client.wait.begin();
+        if wait.deadline.is_none() {
+            wait.deadline = timeout.map(|timeout| uptime.plus(timeout));
         }
-        let deadline = connection.deadline;
-        if let Some(waiter) = &connection.waiter {
+        let deadline = wait.deadline;
+        if let Some(waiter) = &wait.waiter {
             waiter.set_address(token.0);
+            connection.record.set_waiter(Some(Arc::clone(waiter)));
         }
         if is_paused {
             self.waits.paused.push(token);
@@ -103,15 +106,9 @@ impl Worker {
 
     /// Removes a connection from the deadlines of this worker.
     pub(super) fn leave_deadlines(&mut self, token: Token) {
-        if let Some(deadline) = self.connections.find_mut(token).and_then(|connection| connection.deadline) {
+        let wait = self.connections.find(token).and_then(|connection| connection.client.wait.blocked());
+        if let Some(deadline) = wait.and_then(|wait| wait.deadline) {
             self.waits.deadlines.remove(&(deadline, token));
-        }
-    }
-
-    fn remove_deadline(&mut self, token: Token) {
-        self.leave_deadlines(token);
-        if let Some(connection) = self.connections.find_mut(token) {
-            connection.deadline = None;
         }
     }
 
@@ -122,8 +119,8 @@ impl Worker {
         let is_on = self.executor.settings.config.appendonly;
         for token in std::mem::take(&mut self.waits.for_disk) {
             let Some(connection) = self.connections.find_mut(token) else { continue };
-            let waits = connection.session.blocked.as_ref().is_some_and(Blocked::awaits_disk);
-            if waits && (!is_on || self.shared.is_durable(connection.session.reply_lsn)) {
+            let waits = connection.client.session.blocked.as_ref().is_some_and(Blocked::awaits_disk);
+            if waits && (!is_on || self.shared.is_durable(connection.client.session.reply_lsn)) {
                 self.end_wait(token, UnblockReply::Timeout);
             } else if waits {
                 self.waits.for_disk.push(token);
@@ -148,15 +145,18 @@ impl Worker {
     fn awaits_barrier(&mut self, token: Token) -> bool {
         let (workers, deadline) = (self.shared.workers, self.clock.uptime.plus(TURNS_TIME_MAX));
         let Some(connection) = self.connections.find_mut(token) else { return false };
-        let blocked = connection.session.blocked.as_ref();
-        if blocked.is_none_or(|blocked| blocked.reason != BlockReason::Barrier) {
+        if !connection.client.holds_replies() {
             return false;
         }
-        connection.turns.awaited.retain(|thread| workers.occupied().any(|occupied| occupied == *thread));
-        if connection.turns.awaited.is_empty() {
+        connection
+            .client
+            .turns
+            .awaited
+            .retain(|thread| workers.occupied().any(|occupied| occupied == *thread));
+        if connection.client.turns.awaited.is_empty() {
             return false;
         }
-        connection.deadline = Some(deadline);
+        connection.client.wait.begin().deadline = Some(deadline);
         self.waits.deadlines.insert((deadline, token));
         true
     }
@@ -164,9 +164,9 @@ impl Worker {
     /// Ends a connection's wait, unless another thread does.
     pub(super) fn end_wait(&mut self, token: Token, how: UnblockReply) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        match connection.waiter.as_ref().map(|waiter| waiter.wait.end_or_request()) {
+        match connection.client.wait.waiter().map(|waiter| waiter.wait.end_or_request()) {
             None | Some(End::Ended) => self.finish_wait(token, how),
-            Some(End::Requested) => connection.end_requested = Some(how),
+            Some(End::Requested) => connection.client.wait.begin().end_requested = Some(how),
             // Mail brings the result.
             Some(End::WasOver) => {}
         }
@@ -174,27 +174,27 @@ impl Worker {
 
     /// Answers a connection whose wait was ended, and continues with its later requests.
     fn finish_wait(&mut self, token: Token, how: UnblockReply) {
-        let waiter = self.connections.find_mut(token).and_then(|connection| connection.waiter.clone());
-        self.leave_queues(token);
+        let ended = self.leave_queues(token);
         let Some(connection) = self.connections.find_mut(token) else {
             return;
         };
-        let Some(mut blocked) = connection.session.blocked.take() else { return };
+        let Some(mut blocked) = connection.client.session.blocked.take() else { return };
         if let BlockReason::Disk { is_durable, .. } = &mut blocked.reason {
             *is_durable = self.executor.settings.config.appendonly
-                && self.shared.is_durable(connection.session.reply_lsn);
+                && self.shared.is_durable(connection.client.session.reply_lsn);
         }
         if blocked.reason == BlockReason::Turns {
-            connection.turns.are_over = true;
+            connection.client.turns.are_over = true;
         }
         // Requests that wait for another reason run when their wait ends.
         if let BlockReason::Keys(_) | BlockReason::Replicas { .. } | BlockReason::Disk { .. } = blocked.reason
         {
             let error = (how == UnblockReply::Error).then_some("UNBLOCKED");
-            self.executor.count_waited(connection, waiter.as_deref(), error);
+            self.executor.count_waited(&mut connection.client, &ended, error);
         }
-        if !std::mem::take(&mut connection.is_muted) {
-            let mut reply = ReplyBuffer::new(&mut connection.out, connection.session.protocol);
+        if !ended.is_muted {
+            let mut reply =
+                ReplyBuffer::new(&mut connection.client.replies.bytes, connection.client.session.protocol);
             match how {
                 UnblockReply::Timeout => blocked.write_timeout(&mut reply),
                 UnblockReply::Error => reply.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK"),
@@ -205,13 +205,13 @@ impl Worker {
 
     /// Sends the reply to a connection that was served.
     fn finish_served(&mut self, token: Token, reply: &[u8], lsn: Lsn) {
-        self.leave_queues(token);
+        let ended = self.leave_queues(token);
         let Some(connection) = self.connections.find_mut(token) else { return };
-        connection.session.reply_lsn = connection.session.reply_lsn.max(lsn);
-        connection.session.blocked = None;
-        connection.session.command_count += 1;
-        if !std::mem::take(&mut connection.is_muted) {
-            connection.out.extend_from_slice(reply);
+        connection.client.session.reply_lsn = connection.client.session.reply_lsn.max(lsn);
+        connection.client.session.blocked = None;
+        connection.client.session.command_count += 1;
+        if !ended.is_muted {
+            connection.client.replies.bytes.extend_from_slice(reply);
         }
         self.continue_requests(token);
     }
@@ -223,15 +223,16 @@ impl Worker {
         let waits = |blocked: &Blocked| {
             matches!(blocked.reason, BlockReason::Save | BlockReason::Shutdown | BlockReason::Transfer { .. })
         };
-        if connection.session.blocked.take_if(|blocked| waits(blocked)).is_none() {
+        if connection.client.session.blocked.take_if(|blocked| waits(blocked)).is_none() {
             return;
         }
         // The thread that replies may have logged, too.
-        connection.logged = logging::last_line().map(|line| Logged { line, until: None });
-        if !std::mem::take(&mut connection.is_muted) {
-            connection.out.extend_from_slice(reply);
+        connection.client.logged = logging::last_line().map(|line| Logged { line, until: None });
+        let ended = connection.client.wait.take_blocked().unwrap_or_default();
+        if !ended.is_muted {
+            connection.client.replies.bytes.extend_from_slice(reply);
         }
-        let Some(held) = connection.held_latches.take() else { return self.continue_requests(token) };
+        let Some(held) = ended.held_latches else { return self.continue_requests(token) };
         self.executor.latching.restore(held);
         self.continue_requests(token);
         // A connection that is being closed runs nothing any more.
@@ -247,15 +248,15 @@ impl Worker {
         }
         let threshold_ms = self.executor.settings.config.busy_reply_threshold;
         let is_refused = |connection: &&Connection| {
-            let slot = connection.parked.as_ref().map(|parked| parked.busy.0);
+            let slot = connection.client.wait.parked().map(|parked| parked.busy.0);
             slot.is_some_and(|slot| running.busy_in(slot, threshold_ms).is_some())
         };
         let tokens: Vec<Token> =
-            self.connections.iter().filter(is_refused).map(|connection| connection.token).collect();
+            self.connections.iter().filter(is_refused).map(|connection| connection.client.token).collect();
         for token in tokens {
             let Some(connection) = self.connections.find_mut(token) else { continue };
-            let Some(parked) = connection.parked.take() else { continue };
-            connection.attempt = Attempt::default();
+            let Some(parked) = connection.client.wait.take_parked() else { continue };
+            connection.client.attempt = Attempt::default();
             self.executor.latching.cancel(parked.busy, token.0);
             self.executor.latching.restore(parked.held);
             self.executor.latching.release();
@@ -291,33 +292,33 @@ impl Worker {
     /// Ends the wait of a connection that is being closed.
     pub(super) fn cancel_wait(&mut self, token: Token) {
         if let Some(waiter) =
-            self.connections.find_mut(token).and_then(|connection| connection.waiter.as_ref())
+            self.connections.find(token).and_then(|connection| connection.client.wait.waiter())
         {
             // A thread that is serving it finds the wait ended.
             let _ = waiter.wait.end_or_request();
         }
         self.leave_queues(token);
         if let Some(connection) = self.connections.find_mut(token) {
-            connection.session.blocked = None;
-            connection.held_latches = None;
-            if connection.session.unfinished.is_some() {
-                self.executor.abandon_script(&mut connection.session);
+            connection.client.session.blocked = None;
+            if connection.client.session.unfinished.is_some() {
+                self.executor.abandon_script(&mut connection.client.session);
             }
         }
     }
 
-    /// Removes a connection whose wait has ended from the deadlines and the queues of its keys.
-    fn leave_queues(&mut self, token: Token) {
-        self.remove_deadline(token);
-        let Some(connection) = self.connections.find_mut(token) else { return };
-        connection.end_requested = None;
-        connection.waiting_size = 0;
-        let Some(waiter) = connection.waiter.take() else { return };
-        connection.record.set_waiter(None);
-        // The writer that served it removed it from the queue of that key.
-        if !self.executor.latching.leave(&waiter) {
-            self.waits.lingering.push(waiter);
+    /// Removes a connection whose wait has ended from the deadlines and the queues of its keys. Returns what has waited.
+    fn leave_queues(&mut self, token: Token) -> BlockedRequest {
+        self.leave_deadlines(token);
+        let Some(connection) = self.connections.find_mut(token) else { return BlockedRequest::default() };
+        let ended = connection.client.wait.take_blocked().unwrap_or_default();
+        if let Some(waiter) = &ended.waiter {
+            connection.record.set_waiter(None);
+            // The writer that served it removed it from the queue of that key.
+            if !self.executor.latching.leave(waiter) {
+                self.waits.lingering.push(Arc::clone(waiter));
+            }
         }
+        ended
     }
 
     /// Removes ended waits from queues whose slots were latched before.
@@ -329,13 +330,8 @@ impl Worker {
     /// Handles a change of `CLIENT PAUSE`: requests that wait for its end try again, and wait again if they must.
     pub(super) fn end_pause(&mut self) {
         for token in std::mem::take(&mut self.waits.paused) {
-            let is_paused = |connection: &&mut Connection| {
-                connection
-                    .session
-                    .blocked
-                    .as_ref()
-                    .is_some_and(|blocked| blocked.reason == BlockReason::Pause)
-            };
+            let is_paused =
+                |connection: &&mut Connection| connection.client.block_reason() == Some(&BlockReason::Pause);
             if self.connections.find_mut(token).filter(is_paused).is_some() {
                 self.end_wait(token, UnblockReply::Timeout);
             }
@@ -357,14 +353,18 @@ impl Worker {
             return;
         };
         let (token, id) = (*token, *id);
-        if self.connections.find_mut(token).is_some_and(|connection| connection.session.id == id) {
+        if self.connections.find_mut(token).is_some_and(|connection| connection.client.session.id == id) {
             return self.end_by_mail(token, mail);
         }
         // The connection is closed, is being moved, or was moved.
         let Some(place) = self.shared.clients.find(id).map(|record| record.place()) else { return };
         if place.thread() != self.index {
             self.shared.workers.post(place.thread(), mail);
-        } else if self.connections.find_mut(place).is_some_and(|connection| connection.session.id == id) {
+        } else if self
+            .connections
+            .find_mut(place)
+            .is_some_and(|connection| connection.client.session.id == id)
+        {
             self.end_by_mail(place, mail);
         } else if place == Token::underway(self.index) {
             self.waits.early.push(mail);
@@ -377,7 +377,7 @@ impl Worker {
         }
         // A connection that is being closed has no wait any more.
         let Some(connection) =
-            self.connections.find_mut(token).filter(|connection| connection.waiter.is_some())
+            self.connections.find_mut(token).filter(|connection| connection.client.wait.waiter().is_some())
         else {
             return;
         };
@@ -385,7 +385,7 @@ impl Worker {
             Mail::Served(_, _, reply, lsn) => self.finish_served(token, &reply, lsn),
             Mail::Unblock(_, _, how) => self.finish_wait(token, how),
             _ => {
-                if let Some(how) = connection.end_requested {
+                if let Some(how) = connection.client.wait.blocked().and_then(|wait| wait.end_requested) {
                     self.finish_wait(token, how);
                 }
             }

@@ -20,7 +20,7 @@ use os::clock;
 use sync::{Mode, TryServe, mpsc};
 
 use super::{LoadFailed, RdbOptions, has_known_header, load_append_only, load_rdb, wait_a_moment};
-use crate::connection::Token;
+use crate::connection::token::Token;
 use crate::mail::Mail;
 use crate::persistence::append_only;
 use crate::shared::Shared;
