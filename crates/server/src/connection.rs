@@ -3,15 +3,18 @@
 //! Invariant: a connection whose client waits, or that is being closed or moved, executes nothing; its input is kept.
 
 pub mod client;
+pub mod client_sums;
 pub mod encryption;
 pub mod input;
 pub mod large_argument;
 pub mod listeners;
 pub mod query_buffer;
+pub mod record;
 pub mod registry;
 pub mod reply_buffers;
 pub mod sending;
 pub mod token;
+pub mod wait_code;
 
 use std::sync::Arc;
 
@@ -24,7 +27,7 @@ use self::encryption::Encryption;
 use self::input::Input;
 use self::large_argument::LargeArgument;
 use self::query_buffer::QueryBuffer;
-use self::registry::ClientRecord;
+use self::record::ClientRecord;
 use self::sending::Sending;
 use self::token::Token;
 use crate::monitoring::statistics::WorkerStatistics;
@@ -89,7 +92,7 @@ impl Connection {
     ) -> Self {
         Self {
             id,
-            client: Client::new(token, session),
+            client: Client::new(token, session, Some(Arc::clone(&record))),
             input: Input::default(),
             sending: Sending::new(now),
             encryption: None,
@@ -198,20 +201,20 @@ impl Connection {
     pub fn publish_buffers(&self, statistics: &WorkerStatistics) {
         let (record, query, parser) = (&self.record, &self.input.query, &self.client.parser);
         let query_size = if query.is_empty() { 0 } else { self.input.unparsed_size(parser) as u64 };
-        record.query_bytes.set(query_size);
+        record.buffers.query.set(query_size);
         statistics.input_buffer_max.note(query_size);
         let arrived_size = query.argument().map_or(0, LargeArgument::arrived_size);
         let free_size = self.input.capacity(parser) - query.len() - arrived_size;
-        record.query_free_bytes.set(free_size as u64);
-        record.reply_buffer_bytes.set(self.sending.reply_buffer.size() as u64);
-        record.reply_buffer_peak.set(self.sending.reply_buffer.peak() as u64);
+        record.buffers.query_free.set(free_size as u64);
+        record.buffers.reply.set(self.sending.reply_buffer.size() as u64);
+        record.buffers.reply_peak.set(self.sending.reply_buffer.peak() as u64);
         self.publish_output(statistics);
     }
 
     /// Publishes the output and memory in the client record.
     pub fn publish_output(&self, statistics: &WorkerStatistics) {
         let output_size = size_counted(self.sending.pending).max(self.sending.counted());
-        self.record.output_bytes.set(output_size);
+        self.record.buffers.output.set(output_size);
         statistics.output_buffer_max.note(output_size);
         self.record.memory_bytes.set(self.record.memory_charge.value());
     }

@@ -259,7 +259,7 @@ impl Executor {
         };
         // Nothing expires during a replay: the log has the deletions.
         self.latching.mode.sees_expired =
-            self.is_replay || (self.settings.config.import_mode && client.session.is_import_source);
+            self.is_replay || (self.settings.config.import_mode && client.session.options.is_import_source);
         self.statistics.current_client.set(client.session.id);
         let [began, mut ended] = [Ticks::now(); 2];
         let result = self.run_batch(client, &planned, bytes, &mut ended, host);
@@ -398,7 +398,7 @@ impl Executor {
             self.reject(client, found, &CommandError::NO_AUTH);
             return Step::Done;
         }
-        let is_restricted = client.session.user.is_restricted();
+        let is_restricted = client.session.login.user.is_restricted();
         if is_restricted && let Some(step) = self.deny(client, found, args) {
             return step;
         }
@@ -481,8 +481,8 @@ impl Executor {
         host: &dyn Host,
     ) -> Step {
         let CurrentRequest { found, args, .. } = current;
-        client.session.last_command = Some(found.id);
-        client.session.command_count += 1;
+        client.session.ran.last = Some(found.id);
+        client.session.ran.count += 1;
         self.statistics.current_command.set(u64::from(found.id.0) + 1);
         let mark = client.replies.bytes.len();
         let protocol = client.session.protocol;
@@ -546,7 +546,7 @@ impl Executor {
         let waits = client.session.blocked.is_some() && !client.holds_replies();
         if waits {
             client.wait.begin().ran_ns = ns;
-            client.session.command_count -= 1;
+            client.session.ran.count -= 1;
         } else {
             self.statistics.ran(found.id, 1, ns);
         }

@@ -539,7 +539,7 @@ impl Worker {
         if !self.executor.follow_users(&mut connection.client.session) {
             return;
         }
-        if planted(Fault::SubscriberKept) && connection.client.session.authenticated {
+        if planted(Fault::SubscriberKept) && connection.client.session.login.is_authenticated {
             connection.client.session.flags.remove(SessionFlags::CLOSE_AFTER_REPLY | SessionFlags::REVOKED);
             return;
         }

@@ -83,11 +83,11 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     if let Some((user, password)) = credentials {
         auth::authenticate(ctx, user, password)?;
     }
-    if !ctx.session.authenticated {
+    if !ctx.session.login.is_authenticated {
         return Err(NO_AUTH);
     }
     if let Some(name) = name {
-        ctx.session.name = name.to_vec();
+        ctx.session.names.client = name.to_vec();
     }
     ctx.session.protocol = protocol.unwrap_or(ctx.session.protocol);
     ctx.host.publish(ctx.session);

@@ -411,7 +411,7 @@ impl<'a> Ctx<'a> {
     /// Whether the user may read keys that are not among the arguments of the request.
     #[must_use]
     pub fn may_read_all_keys(&self) -> bool {
-        self.session.user.may_read_all_keys(self.id, self.args, self.db(), self.data.db_count())
+        self.session.login.user.may_read_all_keys(self.id, self.args, self.db(), self.data.db_count())
     }
 
     /// Whether the command may block. Inside a transaction it may not: it replies as after a timeout.

@@ -35,42 +35,16 @@ pub struct Session {
     pub protocol: Protocol,
     /// Active modes.
     pub flags: SessionFlags,
-    /// Name set by `CLIENT SETNAME`; empty: none.
-    pub name: Vec<u8>,
-    /// Library name set by `CLIENT SETINFO`.
-    pub lib_name: Vec<u8>,
-    /// Library version set by `CLIENT SETINFO`.
-    pub lib_version: Vec<u8>,
-    /// The user, with the permissions as of `users_version`.
-    pub user: Arc<User>,
-    /// The version of the users that `user` belongs to.
-    pub users_version: u64,
-    /// Whether it may run commands that require authentication.
-    pub authenticated: bool,
-    /// Whether it was authenticated before it was reset.
-    pub was_authenticated: bool,
-    /// Peer address as Redis prints it.
-    pub peer: String,
-    /// Local address as Redis prints it.
-    pub local: String,
-    /// File descriptor number, for `CLIENT LIST`.
-    pub fd: i32,
-    /// Whether it is a unix socket connection.
-    pub by_unix_socket: bool,
-    /// Whether it is connected from this machine.
-    pub from_local: bool,
-    /// When it connected.
-    pub connected_at: Millis,
-    /// Whether it follows redirections (`CLIENT CAPA redirect`).
-    pub follows_redirects: bool,
-    /// Whether it imports data from another server (`CLIENT IMPORT-SOURCE`).
-    pub is_import_source: bool,
-    /// Whether `READONLY` was called; shown only. No flag, because a session with flags leaves the fast path.
-    pub is_read_only: bool,
-    /// The command that ran last, or is running.
-    pub last_command: Option<CommandId>,
-    /// Number of commands run.
-    pub command_count: u64,
+    /// Where it is connected from and to.
+    pub endpoints: Arc<Endpoints>,
+    /// How it calls itself.
+    pub names: ClientNames,
+    /// What it has declared of itself.
+    pub options: ClientOptions,
+    /// Its user.
+    pub login: Login,
+    /// The commands that it has run.
+    pub ran: Ran,
     /// The end of the newest record of the write log on which its replies depend.
     pub reply_lsn: Lsn,
     /// Commands queued since `MULTI`.
@@ -94,6 +68,94 @@ pub struct Session {
     pub script_micros: Option<i64>,
     /// The `MIGRATE` that it has begun.
     pub migration: Option<Box<Migration>>,
+}
+
+/// Where a connection comes from and goes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    /// Peer address as Redis prints it.
+    pub peer: String,
+    /// Local address as Redis prints it.
+    pub local: String,
+    /// File descriptor number, for `CLIENT LIST`; -1: there is no socket.
+    pub fd: i32,
+    /// Whether it is a unix socket connection.
+    pub is_unix: bool,
+    /// Whether it is connected from this machine, over TCP.
+    pub is_local: bool,
+    /// When it connected.
+    pub connected_at: Millis,
+}
+
+/// How a client calls itself. Empty: not at all.
+#[derive(Clone, Debug, Default)]
+pub struct ClientNames {
+    /// `CLIENT SETNAME`
+    pub client: Vec<u8>,
+    /// `CLIENT SETINFO LIB-NAME`
+    pub library: Vec<u8>,
+    /// `CLIENT SETINFO LIB-VER`
+    pub library_version: Vec<u8>,
+}
+
+/// What a client has declared of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClientOptions {
+    /// Whether it follows redirections (`CLIENT CAPA redirect`).
+    pub follows_redirects: bool,
+    /// Whether it imports data from another server (`CLIENT IMPORT-SOURCE`).
+    pub is_import_source: bool,
+    /// Whether `READONLY` was called; shown only. No flag, because a session with flags leaves the fast path.
+    pub is_read_only: bool,
+}
+
+/// The user of a session.
+pub struct Login {
+    /// The user, with the permissions as of `users_version`.
+    pub user: Arc<User>,
+    /// The version of the users that `user` belongs to.
+    pub users_version: u64,
+    /// Whether it may run commands that require authentication.
+    pub is_authenticated: bool,
+    /// Whether it was authenticated before it was reset.
+    pub was_authenticated: bool,
+}
+
+/// The commands that a session has run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ran {
+    /// The last one, or the one that is running.
+    pub last: Option<CommandId>,
+    /// Their number.
+    pub count: u64,
+}
+
+impl Endpoints {
+    /// Those of a session without a connection; `name` in the place of both addresses.
+    #[must_use]
+    pub fn none(name: &str) -> Arc<Self> {
+        Arc::new(Self {
+            peer: name.to_owned(),
+            local: name.to_owned(),
+            fd: -1,
+            is_unix: false,
+            is_local: false,
+            connected_at: Millis(0),
+        })
+    }
+}
+
+impl Login {
+    /// The default user's.
+    #[must_use]
+    pub fn new(users: &Users) -> Self {
+        Self {
+            user: Arc::clone(users.default_user()),
+            users_version: users.version(),
+            is_authenticated: !users.require_authentication(),
+            was_authenticated: false,
+        }
+    }
 }
 
 bitflags! {
@@ -387,30 +449,17 @@ pub enum BlockReason {
 impl Session {
     /// Creates the session of a new connection.
     #[must_use]
-    pub fn new(id: u64, peer: String, local: String, connected_at: Millis, users: &Users) -> Self {
+    pub fn new(id: u64, endpoints: Arc<Endpoints>, users: &Users) -> Self {
         Self {
             id,
             db: DbIndex(0),
             protocol: Protocol::Resp2,
             flags: SessionFlags::empty(),
-            name: Vec::new(),
-            lib_name: Vec::new(),
-            lib_version: Vec::new(),
-            user: Arc::clone(users.default_user()),
-            users_version: users.version(),
-            authenticated: !users.require_authentication(),
-            was_authenticated: false,
-            peer,
-            local,
-            fd: -1,
-            by_unix_socket: false,
-            from_local: false,
-            connected_at,
-            follows_redirects: false,
-            is_import_source: false,
-            is_read_only: false,
-            last_command: None,
-            command_count: 0,
+            endpoints,
+            names: ClientNames::default(),
+            options: ClientOptions::default(),
+            login: Login::new(users),
+            ran: Ran::default(),
             reply_lsn: Lsn(0),
             multi: None,
             paused_exec: None,
@@ -431,9 +480,9 @@ impl Session {
         self.protocol = Protocol::Resp2;
         // If the current reply is skipped, it is the reply of `RESET` itself.
         self.flags &= SessionFlags::REPLY_SKIP;
-        self.name.clear();
-        self.is_import_source = false;
-        self.is_read_only = false;
+        self.names.client.clear();
+        self.options.is_import_source = false;
+        self.options.is_read_only = false;
         self.multi = None;
         self.watching = None;
         self.tracking = None;
@@ -479,7 +528,7 @@ impl Session {
              local connection, otherwise you need to set this option in the configuration file, and then restart the \
              server.",
         );
-        let is_local = self.from_local || self.by_unix_socket;
+        let is_local = self.endpoints.is_local || self.endpoints.is_unix;
         if config.enable_debug_command.allows(is_local) { Ok(()) } else { Err(NOT_ALLOWED) }
     }
 

@@ -118,12 +118,12 @@ impl Session {
 mod tests {
     use super::*;
     use crate::acl::Users;
+    use crate::session::Endpoints;
     use crate::table::CATALOGUE;
-    use base::Millis;
 
     #[test]
     fn removed_subscriptions_leave_no_names() {
-        let mut session = Session::new(1, String::new(), String::new(), Millis(0), &Users::new(&CATALOGUE));
+        let mut session = Session::new(1, Endpoints::none(""), &Users::new(&CATALOGUE));
         session.add_subscription(SubscriptionKind::Channel, (*b"news").into());
         session.add_subscription(SubscriptionKind::Channel, (*b"news").into());
         session.add_subscription(SubscriptionKind::Pattern, (*b"n*").into());

@@ -142,14 +142,14 @@ pub const ASKING: Command = Command::keyless(
 /// `READONLY`. Without a cluster every key is readable anyway; the flag is shown only.
 pub const READONLY: Command =
     mode("readonly", "Enables read-only queries on a replica of the cluster.", |ctx, _, reply| {
-        ctx.session.is_read_only = true;
+        ctx.session.options.is_read_only = true;
         Ok(reply.ok())
     });
 
 /// `READWRITE`
 pub const READWRITE: Command =
     mode("readwrite", "Disables the read-only queries that READONLY enabled.", |ctx, _, reply| {
-        ctx.session.is_read_only = false;
+        ctx.session.options.is_read_only = false;
         Ok(reply.ok())
     });
 

@@ -49,7 +49,7 @@ const fn changing(
 
 /// Replies with the error for a file that is not a module: no module can be loaded.
 fn refuse(ctx: &mut Ctx<'_>, _: Args<'_>, _: Reply<'_>) -> Result<Replied, CommandError> {
-    let is_local = ctx.session.from_local || ctx.session.by_unix_socket;
+    let is_local = ctx.session.endpoints.is_local || ctx.session.endpoints.is_unix;
     if !ctx.config.enable_module_command.allows(is_local) {
         return Err(NOT_ALLOWED);
     }

@@ -121,5 +121,5 @@ const WHOAMI: Command = Command::keyless(
     2,
     FLAGS,
     Doc::new(Group::Server, "6.0.0", "Returns the user name of the connection."),
-    |ctx, _, reply| Ok(reply.bulk(ctx.session.user.name())),
+    |ctx, _, reply| Ok(reply.bulk(ctx.session.login.user.name())),
 );

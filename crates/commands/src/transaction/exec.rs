@@ -164,18 +164,18 @@ fn run_queued(
 /// Checks again that the user may run a command: the permissions, or the user itself, may have changed since it was queued,
 /// even by an earlier command of this transaction.
 fn check_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>) -> Result<(), CommandError> {
-    if ctx.session.users_version < ctx.host.users_version() {
+    if ctx.session.login.users_version < ctx.host.users_version() {
         ctx.session.follow_users(&ctx.host.users());
     }
     // The user is deleted. The session has the default user since then, with whose permissions nothing was queued.
-    if !ctx.session.authenticated && !queued.found.command.flags.contains(Flags::NO_AUTH) {
+    if !ctx.session.login.is_authenticated && !queued.found.command.flags.contains(Flags::NO_AUTH) {
         ctx.host.record_queued_denial(&CommandError::NO_AUTH);
         return Err(CommandError::NO_AUTH);
     }
     let (id, args) = (queued.found.id, queued.args);
     let record = |event: &DenialEvent<'_>| ctx.host.record_denial(ctx.session, event);
     let place = (ctx.session.db, ctx.data.db_count());
-    ctx.session.user.authorise(id, args, place, DenialContext::Multi, record).map_err(|denial| {
+    ctx.session.login.user.authorise(id, args, place, DenialContext::Multi, record).map_err(|denial| {
         let error = denial.error_in_exec();
         ctx.host.record_queued_denial(&error);
         error

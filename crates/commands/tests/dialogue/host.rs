@@ -111,7 +111,7 @@ impl ClientAdmin for TestHost {
     }
 
     fn client_info(&self, session: &Session) -> String {
-        format!("id={} name={}", session.id, session.name.escape_ascii())
+        format!("id={} name={}", session.id, session.names.client.escape_ascii())
     }
 
     fn client_kill(&self, _: &ClientFilter, _: &Session) -> (u64, bool) {

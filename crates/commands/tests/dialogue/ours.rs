@@ -11,7 +11,7 @@ use commands::command::{Access, Flags, find_keys};
 use commands::context::{Ctx, Effects, PlannedKey};
 use commands::error::CommandError;
 use commands::reply::Reply as ReplyRight;
-use commands::session::{Session, SessionFlags};
+use commands::session::{Endpoints, Session, SessionFlags};
 use commands::table::{CATALOGUE, Index, NUMBERED, ResolvedCommand};
 use config::{Config, SetCaller};
 use keyspace::{Key, Keyspace, Latching, slot_of_hash};
@@ -61,10 +61,9 @@ impl Ours {
         let clock = Rc::new(Cell::new(START_MS));
         let config = Rc::new(RefCell::new(Config::default()));
         let users = Users::new(&CATALOGUE);
-        let address = || "127.0.0.1:1000".to_owned();
         Self {
             latching,
-            session: Session::new(1, address(), address(), Millis(START_MS), &users),
+            session: Session::new(1, Endpoints::none("127.0.0.1:1000"), &users),
             host: TestHost::new(Rc::clone(&clock), Rc::clone(&config), users),
             config,
             clock,
@@ -100,8 +99,7 @@ impl Ours {
         }
         let digest = |server: &mut Self| {
             server.is_replaying = true;
-            server.session =
-                Session::new(1, String::new(), String::new(), Millis(START_MS), &Users::new(&CATALOGUE));
+            server.session = Session::new(1, Endpoints::none(""), &Users::new(&CATALOGUE));
             server.config.borrow_mut().enable_debug_command = config::ProtectedAction::Yes;
             server.request(&[b"DEBUG".to_vec(), b"DIGEST".to_vec()])
         };

@@ -11,7 +11,7 @@ use sync::atomic::Ordering;
 use wire::number::{write_i64, write_u64};
 
 use crate::connection::client::UnblockReply;
-use crate::connection::registry::ClientRecord;
+use crate::connection::record::ClientRecord;
 use crate::connection::token::Token;
 use crate::mail::Mail;
 use crate::shared::Shared;
@@ -99,14 +99,12 @@ impl Shared {
     pub fn publish_session(&self, session: &Session) {
         let Some(record) = self.clients.find(session.id) else { return };
         record.publish(session);
-        record.query_bytes.set(0);
-        record.query_free_bytes.set(0);
+        record.buffers.query.set(0);
+        record.buffers.query_free.set(0);
         let mut texts = record.texts();
-        texts.name.clone_from(&session.name);
-        texts.lib_name.clone_from(&session.lib_name);
-        texts.lib_version.clone_from(&session.lib_version);
+        texts.names.clone_from(&session.names);
         texts.user.clear();
-        texts.user.extend_from_slice(session.user.name());
+        texts.user.extend_from_slice(session.login.user.name());
     }
 }
 
@@ -124,42 +122,42 @@ fn facts(record: &ClientRecord, now: i64) -> ClientFacts {
     ClientFacts {
         id: record.id,
         kind: if record.has_subscriptions() { ClientKind::Pubsub } else { ClientKind::Normal },
-        peer: record.peer.clone(),
-        local: record.local.clone(),
+        peer: record.endpoints.peer.clone(),
+        local: record.endpoints.local.clone(),
         user: texts.user,
-        name: texts.name,
-        lib_name: texts.lib_name,
-        lib_version: texts.lib_version,
-        db: record.db.value() as u16,
+        name: texts.names.client,
+        lib_name: texts.names.library,
+        lib_version: texts.names.library_version,
+        db: record.session.db.value() as u16,
         flags: flags(record),
         capa: capa(record).to_owned(),
         idle_seconds: idle_seconds(record),
-        age_seconds: seconds_since(now, record.connected_at),
+        age_seconds: seconds_since(now, record.endpoints.connected_at.0),
     }
 }
 
 fn capa(record: &ClientRecord) -> &'static str {
-    if record.follows_redirects.value() != 0 { "r" } else { "" }
+    if record.session.follows_redirects.value() != 0 { "r" } else { "" }
 }
 
 /// The letters of the flags in force; `N` if there are none.
 fn flags(record: &ClientRecord) -> String {
-    let set = SessionFlags::from_bits_truncate(record.flags.value() as u32);
+    let set = SessionFlags::from_bits_truncate(record.session.flags.value() as u32);
     let letters = [
         ('O', set.contains(SessionFlags::MONITOR)),
         ('P', set.contains(SessionFlags::SUBSCRIBED)),
-        ('x', record.multi.value() != 0),
-        ('b', record.blocked.value() != 0),
+        ('x', record.session.multi.value() != 0),
+        ('b', record.session.blocked.value() != 0),
         ('t', set.contains(SessionFlags::TRACKING)),
         ('R', set.contains(SessionFlags::BROKEN_REDIRECT)),
         ('B', set.contains(SessionFlags::TRACKING_BCAST)),
         ('d', set.contains(SessionFlags::DIRTY_CAS)),
         ('c', set.contains(SessionFlags::CLOSE_AFTER_REPLY)),
-        ('U', record.is_unix),
+        ('U', record.endpoints.is_unix),
         ('r', set.contains(SessionFlags::SHOWN_READONLY)),
         ('e', set.contains(SessionFlags::NO_EVICT)),
         ('T', set.contains(SessionFlags::NO_TOUCH)),
-        ('I', record.is_import_source.value() != 0),
+        ('I', record.session.is_import_source.value() != 0),
     ];
     let shown: String = letters.into_iter().filter_map(|(letter, is_set)| is_set.then_some(letter)).collect();
     if shown.is_empty() { "N".to_owned() } else { shown }
@@ -171,33 +169,33 @@ const LINE_SIZE_USUAL: usize = 400;
 /// Writes the line of `CLIENT LIST`, with the fields of Valkey 9 in their order.
 fn write_line(out: &mut Vec<u8>, record: &ClientRecord, now: i64) {
     let texts = record.texts();
-    let pending = record.output_bytes.value();
-    let command = match (record.last_command.value() as usize).checked_sub(1) {
+    let pending = record.buffers.output.value();
+    let command = match (record.session.last_command.value() as usize).checked_sub(1) {
         Some(number) => NUMBERED.get(number).map_or("NULL", |(name, _)| name.as_str()),
         None => "NULL",
     };
-    let count_of = |kind: SubscriptionKind| record.name_counts[kind as usize].value();
+    let count_of = |kind: SubscriptionKind| record.session.name_counts[kind as usize].value();
     let mut line = Line(out);
     line.number("id=", record.id);
-    line.text(" addr=", record.peer.as_bytes());
-    line.text(" laddr=", record.local.as_bytes());
-    line.signed(" fd=", record.fd.into());
-    line.text(" name=", &texts.name);
-    line.number(" age=", seconds_since(now, record.connected_at));
+    line.text(" addr=", record.endpoints.peer.as_bytes());
+    line.text(" laddr=", record.endpoints.local.as_bytes());
+    line.signed(" fd=", record.endpoints.fd.into());
+    line.text(" name=", &texts.names.client);
+    line.number(" age=", seconds_since(now, record.endpoints.connected_at.0));
     line.number(" idle=", idle_seconds(record));
     line.text(" flags=", flags(record).as_bytes());
     line.text(" capa=", capa(record).as_bytes());
-    line.number(" db=", record.db.value());
+    line.number(" db=", record.session.db.value());
     line.number(" sub=", count_of(SubscriptionKind::Channel));
     line.number(" psub=", count_of(SubscriptionKind::Pattern));
     line.number(" ssub=", count_of(SubscriptionKind::ShardChannel));
-    line.signed(" multi=", record.multi.value() as i64 - 1);
-    line.number(" watch=", record.watch_count.value());
-    line.number(" qbuf=", record.query_bytes.value());
-    line.number(" qbuf-free=", record.query_free_bytes.value());
-    line.number(" argv-mem=0 multi-mem=", record.multi_bytes.value());
-    line.number(" rbs=", record.reply_buffer_bytes.value());
-    line.number(" rbp=", record.reply_buffer_peak.value());
+    line.signed(" multi=", record.session.multi.value() as i64 - 1);
+    line.number(" watch=", record.session.watch_count.value());
+    line.number(" qbuf=", record.buffers.query.value());
+    line.number(" qbuf-free=", record.buffers.query_free.value());
+    line.number(" argv-mem=0 multi-mem=", record.session.multi_bytes.value());
+    line.number(" rbs=", record.buffers.reply.value());
+    line.number(" rbp=", record.buffers.reply_peak.value());
     line.number(" obl=0 oll=", u64::from(pending > 0));
     line.number(" omem=", pending);
     line.number(" tot-mem=", record.memory_bytes.value());
@@ -205,12 +203,12 @@ fn write_line(out: &mut Vec<u8>, record: &ClientRecord, now: i64) {
     line.text(" cmd=", command.as_bytes());
     line.text(" user=", &texts.user);
     line.signed(" redir=", record.redirect_shown());
-    line.number(" resp=", record.resp.value());
-    line.text(" lib-name=", &texts.lib_name);
-    line.text(" lib-ver=", &texts.lib_version);
+    line.number(" resp=", record.session.resp.value());
+    line.text(" lib-name=", &texts.names.library);
+    line.text(" lib-ver=", &texts.names.library_version);
     line.number(" tot-net-in=", record.received_bytes.value());
     line.number(" tot-net-out=", record.sent_bytes.value());
-    line.number(" tot-cmds=", record.command_count.value());
+    line.number(" tot-cmds=", record.session.command_count.value());
 }
 
 /// A line of fields. Does not use the standard formatter, as there may be very many lines.
@@ -236,7 +234,7 @@ impl Line<'_> {
 impl ClientRecord {
     /// The session's flags.
     pub fn session_flags(&self) -> SessionFlags {
-        SessionFlags::from_bits_truncate(self.flags.value() as u32)
+        SessionFlags::from_bits_truncate(self.session.flags.value() as u32)
     }
 
     /// Whether it has subscriptions.
@@ -246,12 +244,16 @@ impl ClientRecord {
 
     /// The number in `redir=`: -1 without tracking, 0 without a redirection.
     fn redirect_shown(&self) -> i64 {
-        if self.session_flags().contains(SessionFlags::TRACKING) { self.redirect.value() as i64 } else { -1 }
+        if self.session_flags().contains(SessionFlags::TRACKING) {
+            self.session.redirect.value() as i64
+        } else {
+            -1
+        }
     }
 
     /// Whether it may be closed to free memory.
     pub fn is_evictable(&self) -> bool {
-        let flags = SessionFlags::from_bits_truncate(self.flags.value() as u32);
+        let flags = SessionFlags::from_bits_truncate(self.session.flags.value() as u32);
         !flags.contains(SessionFlags::NO_EVICT)
     }
 

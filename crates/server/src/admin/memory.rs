@@ -142,7 +142,8 @@ impl Shared {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect::<Vec<_>>();
-        let selected: HashSet<u64> = self.clients.all().iter().map(|record| record.db.value()).collect();
+        let selected: HashSet<u64> =
+            self.clients.all().iter().map(|record| record.session.db.value()).collect();
         for db in 0..self.keyspace.db_count() {
             let population = self.keyspace.counters.population(db);
             // A database that is selected has its line even without keys.

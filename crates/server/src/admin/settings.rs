@@ -27,8 +27,10 @@ impl Shared {
     pub fn set_config(&'static self, arguments: &[&[u8]], own: &Session) -> Result<Lsn, CommandError> {
         let _setting = self.config.lock_changes();
         let current = self.config.load_full();
-        let caller =
-            SetCaller { is_local: own.from_local || own.by_unix_socket, is_loading: self.is_loading() };
+        let caller = SetCaller {
+            is_local: own.endpoints.is_local || own.endpoints.is_unix,
+            is_loading: self.is_loading(),
+        };
         let is_redis = current.extended_redis_compatibility;
         let error = |error: SetError| match error {
             SetError::Loading => CommandError::loading(is_redis),

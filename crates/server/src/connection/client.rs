@@ -12,6 +12,7 @@ use keyspace::{Busy, HeldLatches, Tries, Waiter};
 use os::clock::Uptime;
 use wire::request::Parser;
 
+use super::record::ClientRecord;
 use super::token::Token;
 use crate::scripts::ScriptLatches;
 
@@ -30,6 +31,8 @@ pub struct Client {
     pub replies: Replies,
     /// What the current request waits for.
     pub wait: Wait,
+    /// Where other threads find the entry that ends its wait; `None`: none does.
+    pub record: Option<Arc<ClientRecord>>,
     /// What is known from earlier attempts to run the current request.
     pub attempt: Attempt,
     /// The other workers' turns that its command waits for.
@@ -226,13 +229,14 @@ impl Wait {
 impl Client {
     /// A client that has sent nothing yet.
     #[must_use]
-    pub fn new(token: Token, session: Session) -> Self {
+    pub fn new(token: Token, session: Session, record: Option<Arc<ClientRecord>>) -> Self {
         Self {
             token,
             session,
             parser: Parser::new(),
             replies: Replies::default(),
             wait: Wait::default(),
+            record,
             attempt: Attempt::default(),
             turns: Turns::default(),
             congested_target: None,
@@ -299,8 +303,8 @@ impl Client {
         let session = &self.session;
         let queued = session.multi.as_ref().map_or(0, |queue| queue.size());
         let watched = session.watching.as_ref().map_or(0, |watching| watching.memory_bytes());
-        let names = session.subscriptions.as_ref().map_or(0, |names| names.memory_bytes());
+        let subscribed = session.subscriptions.as_ref().map_or(0, |names| names.memory_bytes());
         let waiting = self.wait.blocked().map_or(0, |blocked| blocked.size) + self.late_messages.capacity();
-        session.name.len() + queued + watched + names + waiting
+        session.names.client.len() + queued + watched + subscribed + waiting
     }
 }

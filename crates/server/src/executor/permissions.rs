@@ -16,7 +16,7 @@ impl Executor {
     /// Whether the connection has to authenticate first.
     #[inline]
     pub(super) fn is_unauthenticated(&self, client: &Client) -> bool {
-        !client.session.authenticated && self.settings.requires_authentication
+        !client.session.login.is_authenticated && self.settings.requires_authentication
     }
 
     /// Applies a change of the users to the session. Returns whether the connection must be closed without running
@@ -27,7 +27,7 @@ impl Executor {
             return false;
         }
         // A session that has just authenticated may have newer users than this worker.
-        if session.users_version < self.settings.users.version() {
+        if session.login.users_version < self.settings.users.version() {
             session.follow_users(&self.settings.users);
             return session.is_closing();
         }
@@ -51,19 +51,19 @@ impl Executor {
         let db_count = self.shared.keyspace.db_count();
         let place = (database_of(session), db_count);
         // The log shows the client with the command that is denied.
-        let last_command = session.last_command.replace(found.id);
+        let last_command = session.ran.last.replace(found.id);
         let shown = &*session;
         let record = |event: &DenialEvent<'_>| {
             self.shared.publish_session(shown);
             self.shared.record_denial(shown.id, event);
         };
-        let authorised = shown.user.authorise(found.id, args, place, shown.denial_context(), record);
+        let authorised = shown.login.user.authorise(found.id, args, place, shown.denial_context(), record);
         let Err(denial) = authorised else {
-            session.last_command = last_command;
+            session.ran.last = last_command;
             return None;
         };
         self.latching.release();
-        let error = denial.error(session.user.name(), CATALOGUE.name(found.id));
+        let error = denial.error(session.login.user.name(), CATALOGUE.name(found.id));
         self.reject(client, found, &error);
         Some(Step::Done)
     }
@@ -73,7 +73,7 @@ impl Executor {
     pub(super) fn may_reach(&self, client: &Client, found: ResolvedCommand, args: Args<'_>) -> bool {
         let session = &client.session;
         let db_count = self.shared.keyspace.db_count();
-        session.user.may_read_all_keys(found.id, args, session.db, db_count)
+        session.login.user.may_read_all_keys(found.id, args, session.db, db_count)
     }
 }
 

@@ -44,7 +44,7 @@ impl Executor {
     pub(super) fn is_plain(&self, client: &Client) -> bool {
         let session = &client.session;
         !self.is_unauthenticated(client)
-            && session.users_version >= self.settings.users.version()
+            && session.login.users_version >= self.settings.users.version()
             && session.flags.is_empty()
             && session.multi.is_none()
             && self.settings.thresholds.ns > TIMED_TOGETHER_NS_MAX
@@ -75,7 +75,7 @@ impl Executor {
         let (out, parts) = (&mut client.replies.bytes, &mut client.replies.parts);
         let Some(plan) = planned.plans.get(place.plan).filter(|plan| plan.is_plain) else { return place };
         let Some(found) = plan.found() else { return place };
-        let restricted = Some(&client.session.user).filter(|user| user.is_restricted()).cloned();
+        let restricted = Some(&client.session.login.user).filter(|user| user.is_restricted()).cloned();
         let db_count = self.shared.keyspace.db_count();
         let (latches, data) = self.latching.split();
         let current =
@@ -179,8 +179,8 @@ impl Executor {
         let Some(last_id) = run.id else { return place };
         let ns = run.end(self.statistics, count, started);
         self.time_read.refresh(&mut ctx.data.mode, &self.settings.config, *started);
-        ctx.session.last_command = Some(last_id);
-        ctx.session.command_count += count as u64;
+        ctx.session.ran.last = Some(last_id);
+        ctx.session.ran.count += count as u64;
         self.account_changes(client);
         let last = planned.behind(place, count - 1);
         let plan = &planned.plans[last.plan];

@@ -27,13 +27,13 @@ impl Executor {
         if is_http(args.name()) {
             log::warn!(
                 "HTTP request received, which may be an attack through a browser. Connection from {} aborted.",
-                client.session.peer
+                client.session.endpoints.peer
             );
             client.session.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
             return Step::Stop;
         }
         let known = plan.found().filter(|_| plan.refusal != Refusal::UnknownSub);
-        client.session.last_command = known.map(|found| found.id);
+        client.session.ran.last = known.map(|found| found.id);
         let is_open = plan.found().is_some_and(|found| found.command.flags.contains(Flags::NO_AUTH));
         if !is_open && self.is_unauthenticated(client) {
             self.answer_error(client, &CommandError::NO_AUTH);
@@ -74,7 +74,7 @@ impl Executor {
     #[cold]
     pub(super) fn reject(&mut self, client: &mut Client, found: ResolvedCommand, error: &CommandError) {
         self.statistics.command(found.id).rejected.add(1);
-        client.session.last_command = Some(found.id);
+        client.session.ran.last = Some(found.id);
         client.session.unfinished = None;
         client.attempt = Attempt::default();
         if found.command.access == Access::Queued {
@@ -122,7 +122,7 @@ impl Executor {
             log::debug!(
                 "Protocol error ({error}) from client: id={} addr={}. Query buffer: '{input}'",
                 session.id,
-                session.peer
+                session.endpoints.peer
             );
         }
         self.shared.monitoring.count_error(self.statistics, "ERR");

@@ -14,7 +14,7 @@ use base::Millis;
 use base::limits::{REPLAY_THREAD, THREAD_COUNT_MAX};
 use commands::acl::Users;
 use commands::host::Host;
-use commands::session::{BlockReason, Session, SessionFlags};
+use commands::session::{BlockReason, Endpoints, Session, SessionFlags};
 use commands::table::CATALOGUE;
 use config::PropagationErrorBehavior;
 use os::clock::{self, Ticks};
@@ -67,14 +67,14 @@ impl<H: Host> LogReplay<H> {
         executor.apply_config();
         // Without a place among the epochs' participants it prefetches nothing.
         let _ = executor.latching.join_epochs();
-        let address = || "append-only file".to_owned();
         let now = Millis(clock::unix_millis());
         // The session of an unrestricted user, independent of the users of the server.
-        let mut session = Session::new(CLIENT_ID, address(), address(), now, &Users::new(&CATALOGUE));
-        session.users_version = u64::MAX;
+        let mut session =
+            Session::new(CLIENT_ID, Endpoints::none("append-only file"), &Users::new(&CATALOGUE));
+        session.login.users_version = u64::MAX;
         // An address of the last worker, where no connection has it.
         let token = Token::new(THREAD_COUNT_MAX - 1, u32::MAX, Token::PLACE_MAX);
-        let client = Client::new(token, session);
+        let client = Client::new(token, session, None);
         let mut replay =
             Self { shared, executor, host: host(subscriptions, scripts), client, retired: Vec::new() };
         replay.set_time(now.0);

@@ -26,7 +26,7 @@ impl Executor {
         match self.scripts.take_rerun_latches() {
             Some(latches) => {
                 client.attempt.script_latches = latches;
-                client.session.command_count -= 1;
+                client.session.ran.count -= 1;
                 true
             }
             None => {
@@ -127,14 +127,13 @@ impl Executor {
         let Some(mut exec) = session.paused_exec.take() else { return self.scripts.abandon(session.id) };
         exec.is_orphan = true;
         let users = self.shared.access.users();
-        let (peer, local) = (session.peer.clone(), session.local.clone());
-        let mut orphan = Session::new(session.id, peer, local, session.connected_at, &users);
-        orphan.last_command = session.last_command;
+        let mut orphan = Session::new(session.id, Arc::clone(&session.endpoints), &users);
+        orphan.ran.last = session.ran.last;
         orphan.db = session.db;
         orphan.protocol = session.protocol;
-        orphan.user = Arc::clone(&session.user);
-        orphan.users_version = session.users_version;
-        orphan.authenticated = session.authenticated;
+        orphan.login.user = Arc::clone(&session.login.user);
+        orphan.login.users_version = session.login.users_version;
+        orphan.login.is_authenticated = session.login.is_authenticated;
         orphan.flags = session.flags & (SessionFlags::IN_EXEC | SessionFlags::NO_TOUCH);
         orphan.paused_exec = Some(exec);
         orphan.unfinished = Some(1);
@@ -170,7 +169,7 @@ impl Executor {
 
     /// Continues a transaction without a client.
     fn continue_transaction(&mut self, session: &mut Session, host: &dyn Host) {
-        let Some(id) = session.last_command else { return session.unfinished = None };
+        let Some(id) = session.ran.last else { return session.unfinished = None };
         let found =
             ResolvedCommand { command: NUMBERED[usize::from(id.0)].1, id, plan_kind: PlanKind::Other };
         let mut request = ArgsBuf::new();

@@ -22,7 +22,7 @@ use commands::acl::{DenialContext, DenialEvent, User, Users};
 use commands::context::{Effects, PlannedKey};
 use commands::host::Host;
 use commands::run::RunFor;
-use commands::session::{BlockReason, Session, SessionFlags};
+use commands::session::{BlockReason, Endpoints, Session, SessionFlags};
 use commands::table::{CATALOGUE, ResolvedCommand};
 use commands::tracking::Tracking;
 use config::Config;
@@ -93,7 +93,7 @@ pub(super) struct ServeContext {
 
 impl ServeContext {
     pub(super) fn new() -> Self {
-        let session = Session::new(0, String::new(), String::new(), Millis(0), &Users::new(&CATALOGUE));
+        let session = Session::new(0, Endpoints::none(""), &Users::new(&CATALOGUE));
         Self { session, deferred_serves: Vec::new() }
     }
 }
@@ -169,8 +169,8 @@ impl Executor {
                     db: session.db,
                     protocol: session.protocol,
                     flags: session.flags & SessionFlags::NO_TOUCH,
-                    user: Arc::clone(&session.user),
-                    users_version: session.users_version,
+                    user: Arc::clone(&session.login.user),
+                    users_version: session.login.users_version,
                     size,
                     tracking: session.tracking.clone().filter(|_| !session.broadcasts()),
                 };
@@ -178,6 +178,9 @@ impl Executor {
                 self.latching.begin_wait(waited.iter().map(key), wait.needs, id, address, Box::new(request))
             }
         };
+        if let Some(record) = &client.record {
+            record.set_waiter(Some(Arc::clone(&waiter)));
+        }
         let wait = client.wait.begin();
         wait.is_muted = is_muted;
         wait.waiter = Some(waiter);
@@ -205,8 +208,8 @@ impl Executor {
     /// code of its reply, if that is an error.
     #[cold]
     pub fn count_waited(&mut self, client: &mut Client, ended: &BlockedRequest, error: Option<&str>) {
-        let Some(id) = client.session.last_command else { return };
-        client.session.command_count += 1;
+        let Some(id) = client.session.ran.last else { return };
+        client.session.ran.count += 1;
         let ns = ended.ran_ns;
         self.statistics.ran(id, 1, ns);
         if let Some(code) = error {
@@ -415,8 +418,8 @@ impl Serving<'_> {
     fn log(&mut self, waiter: &Waiter, request: &WaitingRequest, cost: Cost) {
         let session = &mut self.serve_context.session;
         if let Some(record) = self.shared.clients.find(waiter.client) {
-            session.peer.clone_from(&record.peer);
-            session.name.clone_from(&record.texts().name);
+            session.endpoints = Arc::clone(&record.endpoints);
+            session.names.client.clone_from(&record.texts().names.client);
         }
         self.shared.monitoring.log_command(self.config, session, request.found, request.args.args(), cost);
     }

@@ -208,7 +208,7 @@ impl Executor {
         let now = Ticks::now();
         client.attempt.parts_ns += now.ns_since(*started);
         *started = now;
-        client.session.command_count -= 1;
+        client.session.ran.count -= 1;
         self.account_changes(client);
         match client.session.blocked {
             Some(_) => Step::NotExecuted,
@@ -231,7 +231,7 @@ impl Executor {
     pub(super) fn begin_barrier(&mut self, client: &mut Client) {
         // The flush after `CONFIG SET appendfsync always` already follows it.
         self.follow_config();
-        let name = client.session.last_command.map(|id| CATALOGUE.name(id));
+        let name = client.session.ran.last.map(|id| CATALOGUE.name(id));
         let fault = match name {
             Some("client|pause") => Fault::PauseBeforeBarrier,
             Some("client|tracking") => Fault::BroadcastBeforeBarrier,
@@ -285,7 +285,7 @@ impl Executor {
             self.reject(client, found, &error);
             return Step::Done;
         }
-        client.session.last_command = Some(found.id);
+        client.session.ran.last = Some(found.id);
         // A transaction that can no longer run needs no memory.
         let is_doomed = client.session.is_doomed();
         if let Some(queue) = client.session.multi.as_mut().filter(|_| !is_doomed) {

@@ -51,7 +51,7 @@ impl Executor {
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Option<Place> {
-        if client.session.user.is_restricted() {
+        if client.session.login.user.is_restricted() {
             return None;
         }
         let whole = self.whole_transaction(planned, place)?;
@@ -108,8 +108,8 @@ impl Executor {
         }
         self.latching.release();
         client.replies.parts.append(self.effects.shared_replies.parts());
-        client.session.last_command = Some(exec.id);
-        client.session.command_count += 2;
+        client.session.ran.last = Some(exec.id);
+        client.session.ran.count += 2;
         let ns = started.ns_since(began);
         self.refresh_time(*started);
         self.statistics.ran(exec.id, 1, ns);
@@ -165,7 +165,7 @@ impl Executor {
         let ns = now.ns_since(*started) / count as u64;
         *started = now;
         self.statistics.ran(plan.id, count as u64, ns * count as u64);
-        client.session.command_count += count as u64;
+        client.session.ran.count += count as u64;
         let cost = Cost { ns, reply_size, request_size: plan.requests.size() };
         self.log_if_notable(client, found, planned.args(plan, 0, bytes), cost);
     }

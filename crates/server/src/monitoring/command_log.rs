@@ -161,8 +161,8 @@ impl Monitoring {
                     at_seconds,
                     value,
                     args: shorten(found, args, config),
-                    peer: session.peer.clone(),
-                    name: session.name.clone(),
+                    peer: session.endpoints.peer.clone(),
+                    name: session.names.client.clone(),
                 };
                 self.command_logs.push(log, entry, len_max as usize);
             }

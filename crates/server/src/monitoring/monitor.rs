@@ -12,10 +12,10 @@ pub fn line(session: &Session, found: ResolvedCommand, args: Args<'_>, unix_micr
     let (seconds, micros) = (unix_micros / 1_000_000, unix_micros % 1_000_000);
     let address = if session.flags.contains(SessionFlags::IN_SCRIPT) {
         "lua".to_owned()
-    } else if session.by_unix_socket {
-        format!("unix:{}", session.peer.trim_end_matches(":0"))
+    } else if session.endpoints.is_unix {
+        format!("unix:{}", session.endpoints.peer.trim_end_matches(":0"))
     } else {
-        session.peer.clone()
+        session.endpoints.peer.clone()
     };
     let mut line = format!("+{seconds}.{micros:06} [{} {address}]", session.db.0).into_bytes();
     for (index, arg) in args.iter().enumerate() {

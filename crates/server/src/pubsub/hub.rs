@@ -439,9 +439,9 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::registry::ClientRecord;
+    use crate::connection::record::ClientRecord;
     use crate::connection::token::Token;
-    use commands::session::SessionFlags;
+    use commands::session::{Endpoints, SessionFlags};
     use commands::subscriptions::SUBSCRIPTION_KINDS;
 
     fn hub() -> Hub {
@@ -550,8 +550,8 @@ mod tests {
         let hub = hub();
         let clients: &'static Registry = Box::leak(Box::new(Registry::default()));
         hub.set_registry(clients);
-        let record = Arc::new(ClientRecord::new(7, String::new(), String::new(), 3, 0));
-        record.flags.set(u64::from(SessionFlags::TRACKING.bits()));
+        let record = Arc::new(ClientRecord::new(7, Endpoints::none("")));
+        record.session.flags.set(u64::from(SessionFlags::TRACKING.bits()));
         record.token.set(Token::new(1, 0, 0).0);
         clients.insert(&record);
         let unread = |thread: usize| hub.workers.handle(thread).mailbox().unread_count();

@@ -114,7 +114,7 @@ impl Hub {
             {
                 continue;
             }
-            let redirect = record.redirect.value();
+            let redirect = record.session.redirect.value();
             let target = if redirect == 0 { None } else { clients.find(redirect) };
             let is_redirected = target.is_some();
             let to = target.unwrap_or(record);
@@ -247,13 +247,13 @@ impl Hub {
 mod tests {
     use super::*;
     use crate::mail::Workers;
-    use base::Millis;
     use commands::acl::Users;
+    use commands::session::Endpoints;
     use commands::table::CATALOGUE;
     use commands::tracking::Tracking;
 
     fn session(protocol: Protocol) -> Session {
-        let mut session = Session::new(7, String::new(), String::new(), Millis(0), &Users::new(&CATALOGUE));
+        let mut session = Session::new(7, Endpoints::none(""), &Users::new(&CATALOGUE));
         session.protocol = protocol;
         session.tracking = Some(Box::new(Tracking::default()));
         session

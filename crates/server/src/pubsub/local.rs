@@ -400,8 +400,8 @@ impl LocalSubscriptions {
 
 #[cfg(test)]
 mod tests {
-    use base::Millis;
     use commands::acl::Users;
+    use commands::session::Endpoints;
     use commands::table::CATALOGUE;
     use wire::reply::Protocol;
 
@@ -414,7 +414,7 @@ mod tests {
         let workers: &'static Workers = Box::leak(Box::new(Workers::all_open()));
         let hub: &'static Hub = Box::leak(Box::new(Hub::new(workers)));
         let local = LocalSubscriptions::new(0, hub, workers.handle(0));
-        let session = |id| Session::new(id, String::new(), String::new(), Millis(0), &Users::new(&CATALOGUE));
+        let session = |id| Session::new(id, Endpoints::none(""), &Users::new(&CATALOGUE));
         let (mut staying, mut ending) = (session(1), session(2));
         local.set_current_client(Token::new(0, 0, 1));
         local.begin(&mut staying, KIND, b"c");

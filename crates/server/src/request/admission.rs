@@ -192,9 +192,9 @@ fn transaction(candidate: &Candidate<'_>) -> Option<Hindrance> {
 
 #[cfg(test)]
 mod tests {
-    use base::Millis;
     use commands::acl::Users;
     use commands::index::Index;
+    use commands::session::Endpoints;
 
     use super::*;
 
@@ -241,7 +241,7 @@ mod tests {
     fn outcome(origin: Origin, command: &str, rows: &[Row]) -> String {
         let found = Index::new().find(command.as_bytes()).expect("a command");
         let mut state = State {
-            session: Session::new(1, String::new(), String::new(), Millis(0), &Users::new(&CATALOGUE)),
+            session: Session::new(1, Endpoints::none(""), &Users::new(&CATALOGUE)),
             modes: 0,
             lacks_memory: false,
             is_pause_in_force: false,

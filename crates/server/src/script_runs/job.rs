@@ -160,7 +160,7 @@ impl Job {
         ctx: &Ctx<'_>,
     ) -> Self {
         let users = shared.access.users();
-        let session = Session::new(0, String::new(), String::new(), ctx.session.connected_at, &users);
+        let session = Session::new(0, Arc::clone(&ctx.session.endpoints), &users);
         let now = Ticks::now();
         let config = shared.config.load_full();
         Self {
@@ -209,15 +209,17 @@ impl Job {
         self.thresholds = Thresholds::of(&self.config);
         let (own, caller) = (&mut self.session, &mut *ctx.session);
         own.id = caller.id;
-        own.peer.clone_from(&caller.peer);
-        own.name.clone_from(&caller.name);
-        own.last_command = caller.last_command;
+        if !Arc::ptr_eq(&own.endpoints, &caller.endpoints) {
+            own.endpoints = Arc::clone(&caller.endpoints);
+        }
+        own.names.client.clone_from(&caller.names.client);
+        own.ran.last = caller.ran.last;
         own.script_micros = None;
         own.db = caller.db;
-        own.user = Arc::clone(&caller.user);
-        own.users_version = caller.users_version;
-        own.authenticated = true;
-        own.is_import_source = caller.is_import_source;
+        own.login.user = Arc::clone(&caller.login.user);
+        own.login.users_version = caller.login.users_version;
+        own.login.is_authenticated = true;
+        own.options.is_import_source = caller.options.is_import_source;
         // A copy: the connection receives invalidations while the script is paused.
         own.tracking.clone_from(&caller.tracking);
         own.flags = caller.flags & (SessionFlags::NO_TOUCH | SessionFlags::TRACKING);
@@ -251,7 +253,7 @@ impl Job {
         ctx.effects.is_logged = self.data.logs();
         ctx.data.exchange(&mut self.data);
         self.session.tracking = None;
-        ctx.session.command_count += std::mem::take(&mut self.session.command_count);
+        ctx.session.ran.count += std::mem::take(&mut self.session.ran.count);
         ctx.effects.dirty += std::mem::take(&mut self.effects.dirty);
         ctx.effects.needs_barrier |= std::mem::take(&mut self.effects.needs_barrier);
         if let Some(running) = self.running.take() {
@@ -362,7 +364,7 @@ impl Server for Job {
         // The number of arguments is of no interest, as in Valkey.
         let found = self.find(args)?;
         let (db, db_count): (DbIndex, usize) = (self.session.db, self.data.db_count());
-        Some(self.session.user.check(found.id, args, db, db_count).is_ok())
+        Some(self.session.login.user.check(found.id, args, db, db_count).is_ok())
     }
 
     fn log(&mut self, level: LogLevel, text: &[u8]) -> bool {

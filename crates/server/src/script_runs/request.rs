@@ -104,13 +104,13 @@ impl Job {
             let text = if is_redis { errors::NOT_IN_SCRIPTS_OF_REDIS } else { errors::NOT_IN_SCRIPTS };
             return refused(self, text);
         }
-        if self.session.users_version < self.shared.access.version()
+        if self.session.login.users_version < self.shared.access.version()
             && !self.has_written
             && !planted(Fault::ScriptUnchecked)
         {
             self.follow_users(found)?;
         }
-        if self.session.user.is_restricted() {
+        if self.session.login.user.is_restricted() {
             self.check_permissions(found, args)?;
         }
         if self.reads_only && flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
@@ -151,16 +151,16 @@ impl Job {
     #[cold]
     fn follow_users(&mut self, found: ResolvedCommand) -> Result<(), CommandError> {
         let users = self.shared.access.users();
-        let Some(current) = users.current(&self.session.user) else {
+        let Some(current) = users.current(&self.session.login.user) else {
             return Err(self.counted(Some(found), CommandError::NO_AUTH));
         };
-        self.session.user = Arc::clone(current);
-        self.session.users_version = users.version();
+        self.session.login.user = Arc::clone(current);
+        self.session.login.users_version = users.version();
         Ok(())
     }
 
     fn check_permissions(&self, found: ResolvedCommand, args: Args<'_>) -> Result<(), CommandError> {
-        let user = &self.session.user;
+        let user = &self.session.login.user;
         let record = |event: &DenialEvent<'_>| self.host.record_denial(&self.session, event);
         let place = (self.session.db, self.data.db_count());
         let Err(denial) = user.authorise(found.id, args, place, DenialContext::Lua, record) else {
@@ -194,9 +194,9 @@ impl Job {
     /// Checks that the latches that the command needs are held, or takes them. Returns whether the script has waited.
     fn hold(&mut self, found: ResolvedCommand, args: Args<'_>) -> Result<bool, Refusal> {
         let command = found.command;
-        let reaches = !self.session.user.is_restricted() || {
+        let reaches = !self.session.login.user.is_restricted() || {
             let (db, db_count) = (self.session.db, self.data.db_count());
-            self.session.user.may_read_all_keys(found.id, args, db, db_count)
+            self.session.login.user.may_read_all_keys(found.id, args, db, db_count)
         };
         let access = if reaches { command.access.of_request(args) } else { command.access.of_own_keys() };
         let (needs_all, writes) = match access {
@@ -347,7 +347,7 @@ impl Job {
         if self.thresholds.are_exceeded(cost) {
             self.shared.monitoring.log_command(&self.config, &self.session, found, args, cost);
         }
-        self.session.command_count += 1;
+        self.session.ran.count += 1;
         let unshown = Flags::SKIP_MONITOR | Flags::ADMIN;
         if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) && !found.command.flags.intersects(unshown)
         {

@@ -4,14 +4,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use commands::session::Session;
+use commands::session::{Endpoints, Session};
 use reactor::{CloseMode, ConnectionId, ListenerToken, PeerAddress, Socket};
 use sync::atomic::Ordering;
 
 use super::Worker;
 use crate::connection::Connection;
 use crate::connection::listeners::{Listeners, Origin};
-use crate::connection::registry::ClientRecord;
+use crate::connection::record::ClientRecord;
 use crate::connection::token::Token;
 use crate::mail::Mail;
 
@@ -102,13 +102,16 @@ impl Worker {
         let id = self.shared.clients.next_id();
         let (peer, local) = origin.addresses(&socket);
         let users = &self.executor.settings.users;
-        let mut session = Session::new(id, peer.clone(), local.clone(), self.clock.now, users);
-        session.fd = socket.number();
-        session.by_unix_socket = origin.is_unix();
-        session.from_local = origin.is_local();
-        let mut record = ClientRecord::new(id, peer, local, session.fd, self.clock.now.0);
-        record.is_unix = origin.is_unix();
-        let record = Arc::new(record);
+        let endpoints = Arc::new(Endpoints {
+            peer,
+            local,
+            fd: socket.number(),
+            is_unix: origin.is_unix(),
+            is_local: origin.is_local(),
+            connected_at: self.clock.now,
+        });
+        let session = Session::new(id, Arc::clone(&endpoints), users);
+        let record = Arc::new(ClientRecord::new(id, endpoints));
         self.shared.clients.insert(&record);
         let now = self.clock.uptime.to_raw();
         self.place(socket, |token, reactor_id| {

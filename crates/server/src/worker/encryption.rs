@@ -179,11 +179,15 @@ impl Worker {
             self.shared.certificates.failed_handshakes.fetch_add(1, Ordering::Relaxed);
             log::warn!(
                 "Error accepting a client connection: {error} (addr={} laddr={})",
-                session.peer,
-                session.local
+                session.endpoints.peer,
+                session.endpoints.local
             );
         } else {
-            log::debug!("Reading from client: {error} (addr={} laddr={})", session.peer, session.local);
+            log::debug!(
+                "Reading from client: {error} (addr={} laddr={})",
+                session.endpoints.peer,
+                session.endpoints.local
+            );
         }
         connection.close();
         connection.client.replies.bytes.clear();
@@ -200,7 +204,7 @@ impl Worker {
         let Some(encryption) = &connection.encryption else { return };
         if encryption.stream.is_handshaking() && !encryption.stream.has_failed() {
             self.shared.certificates.failed_handshakes.fetch_add(1, Ordering::Relaxed);
-            let peer = &connection.client.session.peer;
+            let peer = &connection.client.session.endpoints.peer;
             log::debug!("Error accepting a client connection: the handshake was not completed (addr={peer})");
         }
     }

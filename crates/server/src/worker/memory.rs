@@ -20,7 +20,7 @@ use sync::atomic::Ordering;
 
 use super::Worker;
 use crate::connection::query_buffer::QueryBuffer;
-use crate::connection::registry::ClientRecord;
+use crate::connection::record::ClientRecord;
 use crate::connection::token::Token;
 use crate::mail::Mail;
 
@@ -125,7 +125,7 @@ impl Worker {
         let freed = record.memory_charge.release();
         self.statistics.closing_bytes.add(freed);
         self.statistics.client_memory.subtract(freed);
-        log::info!("Evicting client: id={} addr={} tot-mem={freed}", record.id, record.peer);
+        log::info!("Evicting client: id={} addr={} tot-mem={freed}", record.id, record.endpoints.peer);
         shared.connections.evicted.fetch_add(1, Ordering::Relaxed);
         match record.token_on(self.index) {
             Some(token) => self.evict(token, record.id, freed),

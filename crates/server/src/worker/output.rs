@@ -359,7 +359,7 @@ impl Worker {
         log::warn!(
             "Client id={} addr={} closed for overcoming of output buffer limits.",
             session.id,
-            session.peer
+            session.endpoints.peer
         );
         self.shared.connections.over_output_limit.fetch_add(1, Ordering::Relaxed);
         self.close_now(token);
@@ -387,7 +387,7 @@ impl Worker {
         log::warn!(
             "Closing client that reached max query buffer length: id={} addr={} qbuf={input_size} multi-mem={queue_size}",
             connection.client.session.id,
-            connection.client.session.peer
+            connection.client.session.endpoints.peer
         );
         shared.connections.over_query_limit.fetch_add(1, Ordering::Relaxed);
         if connection.is_waiting() || connection.sending.pauses_requests {
@@ -472,7 +472,7 @@ fn awaits_log(connection: &mut Connection, now: Uptime) -> bool {
 /// Whether the connection must authenticate and never has.
 fn is_unauthenticated(connection: &Connection, settings: &Settings) -> bool {
     let session = &connection.client.session;
-    !session.authenticated && !session.was_authenticated && settings.requires_authentication
+    !session.login.is_authenticated && !session.login.was_authenticated && settings.requires_authentication
 }
 
 fn is_over_soft_limit(

@@ -91,7 +91,6 @@ impl Worker {
         let deadline = wait.deadline;
         if let Some(waiter) = &wait.waiter {
             waiter.set_address(token.0);
-            connection.record.set_waiter(Some(Arc::clone(waiter)));
         }
         if is_paused {
             self.waits.paused.push(token);
@@ -209,7 +208,7 @@ impl Worker {
         let Some(connection) = self.connections.find_mut(token) else { return };
         connection.client.session.reply_lsn = connection.client.session.reply_lsn.max(lsn);
         connection.client.session.blocked = None;
-        connection.client.session.command_count += 1;
+        connection.client.session.ran.count += 1;
         if !ended.is_muted {
             connection.client.replies.bytes.extend_from_slice(reply);
         }

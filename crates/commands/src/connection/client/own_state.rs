@@ -45,7 +45,11 @@ pub const GETNAME: Command = Command::keyless(
     OWN_STATE_FLAGS,
     Doc::new(Group::Connection, "2.6.9", "Returns the name of the connection."),
     |ctx, _, reply| {
-        Ok(if ctx.session.name.is_empty() { reply.null() } else { reply.bulk(&ctx.session.name) })
+        Ok(if ctx.session.names.client.is_empty() {
+            reply.null()
+        } else {
+            reply.bulk(&ctx.session.names.client)
+        })
     },
 )
 .add_categories(Categories::CONNECTION);
@@ -59,7 +63,7 @@ pub const SETNAME: Command = Command::keyless(
         .args(&[Arg::string("connection-name")]),
     |ctx, args, reply| {
         check_name(args.at(2))?;
-        ctx.session.name = args.at(2).to_vec();
+        ctx.session.names.client = args.at(2).to_vec();
         ctx.host.publish(ctx.session);
         Ok(reply.ok())
     },
@@ -85,9 +89,9 @@ pub const SETINFO: Command = Command::keyless(
 fn set_info(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (attribute, value) = (args.at(2), args.at(3));
     let field = if attribute.eq_token("lib-name") {
-        &mut ctx.session.lib_name
+        &mut ctx.session.names.library
     } else if attribute.eq_token("lib-ver") {
-        &mut ctx.session.lib_version
+        &mut ctx.session.names.library_version
     } else {
         return Err(CommandError::quote("ERR Unrecognized option '", attribute, "'"));
     };
@@ -179,7 +183,7 @@ pub const CAPA: Command = Command::keyless(
         .args(&[Arg::string("capability").multiple()]),
     |ctx, args, reply| {
         if args.tail(2).iter().any(|word| word.eq_token("redirect")) {
-            ctx.session.follows_redirects = true;
+            ctx.session.options.follows_redirects = true;
         }
         ctx.host.publish(ctx.session);
         Ok(reply.ok())
@@ -202,7 +206,7 @@ pub const IMPORT_SOURCE: Command = Command::keyless(
         if !ctx.config.import_mode && !args.at(2).eq_token("off") {
             return Err(CommandError::new("ERR Server is not in import mode"));
         }
-        ctx.session.is_import_source = on_or_off(args.at(2))?;
+        ctx.session.options.is_import_source = on_or_off(args.at(2))?;
         ctx.host.publish(ctx.session);
         Ok(reply.ok())
     },
