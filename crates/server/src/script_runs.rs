@@ -6,6 +6,7 @@
 mod engine;
 mod job;
 mod request;
+mod timing;
 mod worker_scripts;
 
 use std::cell::RefCell;

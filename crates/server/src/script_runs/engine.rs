@@ -88,7 +88,7 @@ impl Engine {
             own.borrow().set_pause(move || in_hook());
             let mut input = first;
             while let Input::Run(mut job) = input {
-                job.pause = job.may_pause.then(|| Rc::clone(&pause));
+                job.timing.pause = job.timing.may_pause.then(|| Rc::clone(&pause));
                 let (job, outcome) = run(&own, job);
                 input = pauser.pause(Output::Done(job, outcome));
             }
@@ -218,10 +218,10 @@ impl Drop for Engine {
 }
 
 fn run(interpreter: &RefCell<Interpreter<Job>>, mut job: Box<Job>) -> (Box<Job>, Outcome) {
-    let Some(code) = job.code.clone() else { return (job, Outcome::Killed { place: String::new() }) };
+    let Some(code) = job.script.code.clone() else { return (job, Outcome::Killed { place: String::new() }) };
     let mut out = std::mem::take(&mut job.out);
-    let (keys, arguments) = (Rc::clone(&job.keys), Rc::clone(&job.arguments));
-    let protocol = job.protocol;
+    let (keys, arguments) = (Rc::clone(&job.script.keys), Rc::clone(&job.script.arguments));
+    let protocol = job.script.protocol;
     let (mut job, outcome) = interpreter.borrow_mut().run(
         code.run(),
         (keys.args(), arguments.args()),

@@ -14,13 +14,14 @@ use commands::session::{Session, SessionFlags};
 use config::Config;
 use keyspace::{Latched, Latches};
 use os::clock::Ticks;
-use script::{INTERVAL_MAX, LogLevel, Run, ScriptFlags, Server, Verdict};
+use script::{LogLevel, Run, ScriptFlags, Server, Verdict};
 use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
 use sync::simulation::{self, Fault, Gap};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
+use super::timing::{SLICE_NS_MAX, Timing};
 use crate::monitoring::command_log::Thresholds;
 use crate::scripts::ScriptLatches;
 use crate::scripts::cache::Script;
@@ -29,17 +30,8 @@ use crate::scripts::memory::MemoryShare;
 use crate::scripts::running::RunningScript;
 use crate::shared::Shared;
 
-/// How long a script runs until its worker serves others, in nanoseconds.
-const SLICE_NS_MAX: u64 = 1_000_000;
-
-/// How long the commands that a script calls take until it is interrupted, in nanoseconds.
-const CALLED_NS_MAX: u64 = 10_000_000;
-
 /// The time on the clock goes on for scripts that run longer than this, in milliseconds, if `busy-reply-threshold` is 0.
 const FROZEN_MS_MAX: u64 = 5_000;
-
-/// The fewest instructions between two interrupts.
-const INTERVAL_MIN: u32 = 10;
 
 /// A script or function.
 #[derive(Clone)]
@@ -103,6 +95,30 @@ impl Code {
     }
 }
 
+/// What runs, and for which client.
+pub(super) struct ScriptCall {
+    pub(super) code: Option<Code>,
+    pub(super) keys: Rc<ArgsBuf>,
+    pub(super) arguments: Rc<ArgsBuf>,
+    pub(super) reads_only: bool,
+    pub(super) allows_oom: bool,
+    /// The protocol of its reply.
+    pub(super) protocol: Protocol,
+    /// The connection whose request it is; 0: it is closed.
+    pub(super) client: u64,
+}
+
+/// What the script has done until now.
+#[derive(Default)]
+pub(super) struct Progress {
+    pub(super) has_written: bool,
+    pub(super) has_met_undeclared: bool,
+    /// Whether one of its commands accesses all slots.
+    pub(super) has_needed_all: bool,
+    /// The latches with which it must be run again after [`Outcome::Again`](script::Outcome::Again).
+    pub(super) rerun_latches: ScriptLatches,
+}
+
 /// See the module documentation.
 pub struct Job {
     pub(super) shared: &'static Shared,
@@ -114,41 +130,15 @@ pub struct Job {
     pub(super) session: Session,
     pub(super) config: Arc<Config>,
     pub(super) thresholds: Thresholds,
-    pub(super) code: Option<Code>,
-    pub(super) keys: Rc<ArgsBuf>,
-    pub(super) arguments: Rc<ArgsBuf>,
-    pub(super) reads_only: bool,
-    pub(super) allows_oom: bool,
-    pub(super) has_written: bool,
-    pub(super) has_met_undeclared: bool,
-    /// Whether one of its commands accesses all slots.
-    pub(super) has_needed_all: bool,
-    /// Whether the script may pause while its worker serves others.
-    pub(super) may_pause: bool,
-    /// The connection whose request it is; 0: it is closed.
-    pub(super) client: u64,
-    /// The latches with which it must be run again after [`Outcome::Again`](script::Outcome::Again).
-    pub(super) rerun_latches: ScriptLatches,
-    pub(super) protocol: Protocol,
+    pub(super) script: ScriptCall,
+    pub(super) progress: Progress,
+    pub(super) timing: Timing,
     pub(super) out: Vec<u8>,
     pub(super) planned: Vec<PlannedKey>,
     pub(super) found: Vec<u32>,
     pub(super) running: Option<Arc<RunningScript>>,
-    /// Pauses the script; `None`: it can't pause.
-    pub(super) pause: Option<Rc<dyn Fn()>>,
-    pub(super) started: Ticks,
-    pub(super) slice_began: Ticks,
-    /// When it was last interrupted, and the instructions until it is again.
-    interrupted_at: Ticks,
-    interval: u32,
-    /// How long the commands took that it has called since.
-    pub(super) called_ns: u64,
     /// What the interpreter uses.
     memory: Rc<RefCell<MemoryShare>>,
-    /// Whether the script pauses, so that its next slice begins when it continues.
-    pub(super) pauses: bool,
-    /// Whether the log has a line about how long it runs.
-    is_reported: bool,
 }
 
 impl Job {
@@ -173,31 +163,22 @@ impl Job {
             session,
             thresholds: Thresholds::of(&config),
             config,
-            code: None,
-            keys: Rc::default(),
-            arguments: Rc::default(),
-            reads_only: false,
-            allows_oom: false,
-            has_written: false,
-            has_met_undeclared: false,
-            has_needed_all: false,
-            may_pause: false,
-            client: 0,
-            rerun_latches: ScriptLatches::Declared,
-            protocol: Protocol::Resp2,
+            script: ScriptCall {
+                code: None,
+                keys: Rc::default(),
+                arguments: Rc::default(),
+                reads_only: false,
+                allows_oom: false,
+                protocol: Protocol::Resp2,
+                client: 0,
+            },
+            progress: Progress::default(),
+            timing: Timing::new(now),
             out: Vec::new(),
             planned: Vec::new(),
             found: Vec::new(),
             running: None,
-            pause: None,
-            started: now,
-            slice_began: now,
-            interrupted_at: now,
-            interval: INTERVAL_MAX,
-            called_ns: 0,
             memory,
-            pauses: false,
-            is_reported: false,
         }
     }
 
@@ -225,22 +206,15 @@ impl Job {
         own.flags = caller.flags & (SessionFlags::NO_TOUCH | SessionFlags::TRACKING);
         own.flags |= SessionFlags::IN_EXEC | SessionFlags::IN_SCRIPT;
         own.flags |= caller.flags & (SessionFlags::TRACKING_BCAST | SessionFlags::TRACKING_NOLOOP);
-        self.protocol = caller.protocol;
+        self.script.protocol = caller.protocol;
         self.memory.borrow_mut().begin();
-        self.has_written = false;
-        self.is_reported = false;
-        self.has_met_undeclared = false;
-        self.has_needed_all = false;
-        self.rerun_latches = ScriptLatches::Declared;
+        self.progress = Progress::default();
         self.out.clear();
-        self.started = Ticks::now();
-        self.slice_began = self.started;
-        self.interrupted_at = self.started;
-        self.called_ns = 0;
+        self.timing.begin();
         if self.data.logs() && !self.data.effects.is_transaction() {
             self.data.effects.begin_transaction();
         }
-        self.client = ctx.session.id;
+        self.script.client = ctx.session.id;
     }
 
     /// Returns the latched data and the effects to the context. `in_transaction`: the request is part of a transaction.
@@ -259,7 +233,7 @@ impl Job {
         if let Some(running) = self.running.take() {
             self.shared.scripts.running.leave(&running);
         }
-        self.code = None;
+        self.script.code = None;
     }
 
     /// Like [`Self::end`], for a closed connection. Returns the number of changes.
@@ -273,19 +247,19 @@ impl Job {
         if let Some(running) = self.running.take() {
             self.shared.scripts.running.leave(&running);
         }
-        self.code = None;
+        self.script.code = None;
         std::mem::take(&mut self.effects.dirty)
     }
 
     /// Logs that the script runs longer than `busy-reply-threshold`, once.
     #[cold]
     fn report_if_slow(&mut self, now: Ticks) {
-        let ms = now.ns_since(self.started) / 1_000_000;
+        let ms = now.ns_since(self.timing.started) / 1_000_000;
         let threshold_ms = self.config.busy_reply_threshold;
-        let Some(code) = self.code.as_ref().filter(|_| threshold_ms > 0 && ms >= threshold_ms) else {
+        let Some(code) = self.script.code.as_ref().filter(|_| threshold_ms > 0 && ms >= threshold_ms) else {
             return;
         };
-        self.is_reported = true;
+        self.timing.is_reported = true;
         log::warn!(
             "Slow script detected: still in execution after {ms} milliseconds. You can try killing the script using the {} \
              command. Script name is: {}.",
@@ -294,50 +268,41 @@ impl Job {
         );
     }
 
-    /// Fewer instructions until the next interrupt if those before took long, as each may copy a large string.
-    fn adapt_interval(&mut self, ns: u64) {
-        if ns > 2 * SLICE_NS_MAX {
-            let fitting = u64::from(self.interval) * SLICE_NS_MAX / ns;
-            self.interval = u32::try_from(fitting).unwrap_or(u32::MAX).max(INTERVAL_MIN);
-        } else {
-            self.interval = self.interval.saturating_mul(2).min(INTERVAL_MAX);
-        }
-    }
-
     /// A script sees one time, unless it has run so long that it may wait for a later one.
     fn follow_clock(&mut self, now: Ticks) {
         let threshold_ms = match self.config.busy_reply_threshold {
             0 => FROZEN_MS_MAX,
             threshold_ms => threshold_ms,
         };
-        if now.ns_since(self.started) / 1_000_000 >= threshold_ms {
+        if now.ns_since(self.timing.started) / 1_000_000 >= threshold_ms {
             self.session.script_micros = None;
         }
     }
 
     /// Enters the list of the scripts that run long.
     pub(super) fn register(&mut self) -> &Arc<RunningScript> {
-        let (shared, code) = (self.shared, &self.code);
+        let (shared, code) = (self.shared, &self.script.code);
         let slots = if self.running.is_some() { Vec::new() } else { self.data.held_slots() };
         self.running.get_or_insert_with(|| {
-            let words = self.keys.args().iter().chain(self.arguments.args().iter()).map(<[u8]>::to_vec);
+            let words =
+                self.script.keys.args().iter().chain(self.script.arguments.args().iter()).map(<[u8]>::to_vec);
             let kind = code.as_ref().map_or(ScriptKind::Script, Code::kind);
             let name = code.as_ref().map(Code::name).unwrap_or_default();
-            let verb: &[u8] = match (kind, self.reads_only) {
+            let verb: &[u8] = match (kind, self.script.reads_only) {
                 (ScriptKind::Script, _) => b"evalsha",
                 (ScriptKind::Function, false) => b"fcall",
                 (ScriptKind::Function, true) => b"fcall_ro",
             };
-            let count = self.keys.args().len().to_string().into_bytes();
+            let count = self.script.keys.args().len().to_string().into_bytes();
             let command = [verb.to_vec(), name.clone(), count].into_iter().chain(words).collect();
             let running = Arc::new(RunningScript {
                 kind,
                 name,
                 command,
-                started: self.started,
-                client: self.client,
+                started: self.timing.started,
+                client: self.script.client,
                 slots: Mutex::new(slots),
-                has_written: AtomicBool::new(self.has_written),
+                has_written: AtomicBool::new(self.progress.has_written),
                 is_killed: AtomicBool::new(false),
             });
             shared.scripts.running.enter(&running);
@@ -385,43 +350,36 @@ impl Server for Job {
 
     fn interrupt(&mut self) -> Verdict {
         // Without the time that a simulation lets pass here, which does not depend on the number of instructions.
-        let passed_ns = Ticks::now().ns_since(self.interrupted_at);
+        let passed_ns = self.timing.since_interrupt_ns();
         simulation::pass(Gap::ScriptHook);
         if simulation::planted(Fault::ScriptLetsGo) {
             self.let_go();
         }
-        let now = Ticks::now();
-        self.called_ns = 0;
-        if std::mem::take(&mut self.pauses) {
-            self.slice_began = now;
-        } else {
-            self.adapt_interval(passed_ns);
-        }
-        self.interrupted_at = now;
-        if self.running.is_none() && now.ns_since(self.started) < SLICE_NS_MAX {
+        let now = self.timing.interrupted(passed_ns);
+        if self.running.is_none() && now.ns_since(self.timing.started) < SLICE_NS_MAX {
             return Verdict::Continue;
         }
         let running = self.register();
         if running.is_killed.load(Ordering::Acquire) && !running.has_written.load(Ordering::Relaxed) {
             return Verdict::Kill;
         }
-        if !self.is_reported {
+        if !self.timing.is_reported {
             self.report_if_slow(now);
         }
         self.follow_clock(now);
-        if self.may_pause && now.ns_since(self.slice_began) > SLICE_NS_MAX {
-            self.pauses = true;
+        if self.timing.is_slice_over(now) {
+            self.timing.pauses = true;
             return Verdict::Yield;
         }
         Verdict::Continue
     }
 
     fn interval(&self) -> u32 {
-        self.interval
+        self.timing.interval()
     }
 
     fn is_due(&self) -> bool {
-        self.called_ns > CALLED_NS_MAX
+        self.timing.is_due()
     }
 
     fn memory_max(&mut self, used: usize) -> usize {

@@ -72,9 +72,9 @@ impl Job {
             self.check(found, args)?;
         }
         if found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
-            self.has_written |= found.command.flags.contains(Flags::WRITE);
+            self.progress.has_written |= found.command.flags.contains(Flags::WRITE);
             if let Some(running) = &self.running {
-                running.has_written.store(self.has_written, Ordering::Release);
+                running.has_written.store(self.progress.has_written, Ordering::Release);
             }
         }
         self.run(found, args, out);
@@ -105,7 +105,7 @@ impl Job {
             return refused(self, text);
         }
         if self.session.login.users_version < self.shared.access.version()
-            && !self.has_written
+            && !self.progress.has_written
             && !planted(Fault::ScriptUnchecked)
         {
             self.follow_users(found)?;
@@ -113,7 +113,7 @@ impl Job {
         if self.session.login.user.is_restricted() {
             self.check_permissions(found, args)?;
         }
-        if self.reads_only && flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
+        if self.script.reads_only && flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             return refused(self, errors::READ_ONLY);
         }
         self.check_modes(found)
@@ -123,8 +123,8 @@ impl Job {
     fn check_modes(&self, found: ResolvedCommand) -> Result<(), CommandError> {
         let (modes, flags) = (self.shared.modes.flags.load(), found.command.flags);
         let lacks_memory =
-            flags.contains(Flags::DENYOOM) && self.data.mode.is_over_memory_limit && !self.allows_oom;
-        if modes == 0 && !lacks_memory || self.has_written {
+            flags.contains(Flags::DENYOOM) && self.data.mode.is_over_memory_limit && !self.script.allows_oom;
+        if modes == 0 && !lacks_memory || self.progress.has_written {
             return Ok(());
         }
         let candidate = Candidate {
@@ -207,8 +207,8 @@ impl Job {
             Access::Read => (false, self.session.tracks_reads()),
             _ => (false, false),
         };
-        self.has_needed_all |= needs_all;
-        if self.data.holds_everything() && !self.reads_only {
+        self.progress.has_needed_all |= needs_all;
+        if self.data.holds_everything() && !self.script.reads_only {
             return Ok(false);
         }
         let is_held = |key: &PlannedKey| {
@@ -219,7 +219,7 @@ impl Job {
         if all_held {
             return Ok(false);
         }
-        self.has_met_undeclared = true;
+        self.progress.has_met_undeclared = true;
         let extended = self.extend(needs_all, writes);
         if let Some(running) = &self.running {
             running.set_slots(self.data.held_slots());
@@ -232,27 +232,32 @@ impl Job {
     /// has waited.
     #[cold]
     fn extend(&mut self, needs_all: bool, writes: bool) -> Result<bool, Refusal> {
-        if !self.data.holds_for_writing(SCRIPT_TOKEN) || self.pause.is_none() {
-            let only_reads = self.reads_only && !needs_all && !writes;
+        if !self.data.holds_for_writing(SCRIPT_TOKEN) || self.timing.pause.is_none() {
+            let only_reads = self.script.reads_only && !needs_all && !writes;
             let slots = self.planned.iter().map(|key| key.slot());
             let (latches, data) = (&mut self.latches, &mut self.data);
             if only_reads && slots.into_iter().all(|slot| latches.try_latch_extra_to_read(data, slot)) {
                 // The slot may have changes that were made after a change of the function, which does not see that.
-                if self.code.as_ref().is_none_or(|code| code.is_current(&self.shared.scripts.libraries)) {
+                if self
+                    .script
+                    .code
+                    .as_ref()
+                    .is_none_or(|code| code.is_current(&self.shared.scripts.libraries))
+                {
                     return Ok(false);
                 }
             }
-            if self.has_written {
+            if self.progress.has_written {
                 // Else its changes would be made twice.
                 let error = CommandError::new("ERR Script accessed a key that it has not declared");
                 return Err(self.counted(None, error).into());
             }
-            self.rerun_latches = self.further_latches(only_reads);
+            self.progress.rerun_latches = self.further_latches(only_reads);
             return Err(Refusal::RunAgain);
         }
         if needs_all {
-            if !self.has_written {
-                self.rerun_latches = ScriptLatches::Everything;
+            if !self.progress.has_written {
+                self.progress.rerun_latches = ScriptLatches::Everything;
                 return Err(Refusal::RunAgain);
             }
             let all: Vec<Slot> = (0..SLOT_COUNT as u16).map(Slot::new).collect();
@@ -280,17 +285,17 @@ impl Job {
         while !self.latches.try_latch_extra(&mut self.data, slot) {
             let is_killed = self.register().is_killed.load(Ordering::Acquire);
             let running = &self.shared.scripts.running;
-            if !self.has_written
+            if !self.progress.has_written
                 && let Some(kind) = running.busy_in(slot, self.config.busy_reply_threshold)
             {
                 return Err(self.counted(None, errors::busy(kind)).into());
             }
-            if is_killed && !self.has_written {
-                let kind = self.code.as_ref().map_or(ScriptKind::Script, Code::kind);
+            if is_killed && !self.progress.has_written {
+                let kind = self.script.code.as_ref().map_or(ScriptKind::Script, Code::kind);
                 return Err(self.counted(None, errors::killed(kind, "")).into());
             }
             has_waited = true;
-            match &self.pause {
+            match &self.timing.pause {
                 Some(pause) => pause(),
                 None => sync::thread::yield_now(),
             }
@@ -303,12 +308,12 @@ impl Job {
     pub(super) fn let_go(&mut self) {
         let held = self.data.held_slots();
         self.latches.release(&mut self.data);
-        if let Some(pause) = &self.pause {
+        if let Some(pause) = &self.timing.pause {
             pause();
         }
         for slot in held {
             while !self.latches.try_latch_extra(&mut self.data, slot) {
-                match &self.pause {
+                match &self.timing.pause {
                     Some(pause) => pause(),
                     None => sync::thread::yield_now(),
                 }
@@ -340,7 +345,7 @@ impl Job {
             self.shared.monitoring.count_failed(statistics, found.id, &error);
         }
         let ns = Ticks::now().ns_since(began);
-        self.called_ns += ns;
+        self.timing.called_ns += ns;
         statistics.ran(found.id, 1, ns);
         // Sizes are those of what a client sends and receives.
         let cost = Cost { ns, reply_size: 0, request_size: 0 };

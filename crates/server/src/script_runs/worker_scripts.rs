@@ -390,16 +390,16 @@ impl WorkerScripts {
             Totals::count(&self.shared.scripts.totals.exclusive);
         }
         let mut job = engine.job.take().unwrap_or_else(|| self.new_job(ctx, &engine));
-        job.reads_only = request.reads_only || code.flags().contains(ScriptFlags::NO_WRITES);
-        job.allows_oom = code.flags().contains(ScriptFlags::ALLOW_OOM);
-        job.code = Some(code);
-        job.may_pause = self.may_pause;
-        engine.may_write = !job.reads_only || in_transaction;
-        engine.kind = job.code.as_ref().map_or(ScriptKind::Script, Code::kind);
-        refill(&mut job.keys, request.keys);
-        refill(&mut job.arguments, request.arguments);
+        job.script.reads_only = request.reads_only || code.flags().contains(ScriptFlags::NO_WRITES);
+        job.script.allows_oom = code.flags().contains(ScriptFlags::ALLOW_OOM);
+        job.script.code = Some(code);
+        job.timing.may_pause = self.may_pause;
+        engine.may_write = !job.script.reads_only || in_transaction;
+        engine.kind = job.script.code.as_ref().map_or(ScriptKind::Script, Code::kind);
+        refill(&mut job.script.keys, request.keys);
+        refill(&mut job.script.arguments, request.arguments);
         job.begin(ctx);
-        engine.started = job.started;
+        engine.started = job.timing.started;
         let progress = engine.begin(job);
         self.went_on(engine, progress, ctx, out)
     }
@@ -457,17 +457,17 @@ impl WorkerScripts {
                 return Ok(());
             }
         };
-        if let Some(Code::Script(script)) = &job.code {
+        if let Some(Code::Script(script)) = &job.script.code {
             let needs_everything = &script.needs_everything;
-            if matches!(outcome, Outcome::Again) && job.has_needed_all {
+            if matches!(outcome, Outcome::Again) && job.progress.has_needed_all {
                 needs_everything.store(true, Ordering::Relaxed);
-            } else if !job.has_needed_all && job.data.holds_everything() {
+            } else if !job.progress.has_needed_all && job.data.holds_everything() {
                 // What an earlier run has shown is not true of this one.
                 needs_everything.store(false, Ordering::Relaxed);
             }
         }
-        let kind = job.code.as_ref().map_or(ScriptKind::Script, Code::kind);
-        if job.has_met_undeclared && !matches!(outcome, Outcome::Again) {
+        let kind = job.script.code.as_ref().map_or(ScriptKind::Script, Code::kind);
+        if job.progress.has_met_undeclared && !matches!(outcome, Outcome::Again) {
             Totals::count(&self.shared.scripts.totals.undeclared);
         }
         job.end(ctx, ctx.session.flags.contains(SessionFlags::IN_EXEC));
@@ -486,7 +486,7 @@ impl WorkerScripts {
             Outcome::Killed { place } => Err(errors::killed(kind, &place)),
             Outcome::Again => {
                 Totals::count(&self.shared.scripts.totals.repeated);
-                self.rerun_latches.set(Some(std::mem::take(&mut job.rerun_latches)));
+                self.rerun_latches.set(Some(std::mem::take(&mut job.progress.rerun_latches)));
                 Ok(())
             }
         };
