@@ -69,7 +69,8 @@ pub struct Executor {
     /// Whether the requests come from an append-only file, and were executed before.
     is_replay: bool,
     thread: usize,
-    statistics: &'static WorkerStatistics,
+    /// The statistics of this worker.
+    pub statistics: &'static WorkerStatistics,
     subscriptions: Rc<LocalSubscriptions>,
     /// The scripts of this worker.
     pub scripts: Rc<WorkerScripts>,

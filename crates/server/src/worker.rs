@@ -18,6 +18,7 @@ mod defragment;
 mod encryption;
 mod ending;
 mod events;
+mod expiring;
 mod input;
 mod memory;
 mod moving;
@@ -164,7 +165,7 @@ impl Worker {
         self.executor.begin_turn();
         self.read_mail();
         // Later barrier requests concern events after this turn.
-        let barrier_counts = self.barrier_counts();
+        let barrier_counts = self.waits.barrier_counts();
         while let Some(taken) = self.next_event() {
             // Messages published before these bytes were sent precede their replies.
             self.read_mail();
@@ -178,7 +179,7 @@ impl Worker {
             self.shared.keyspace.reclaim(&mut self.cron.retired);
         }
         if self.waits.parked.is_due(started) {
-            self.look_after_parked();
+            self.waits.parked.look(&self.connections, &self.executor.latching);
         }
         if self.cron.next_look.is_some_and(|at| self.clock.uptime >= at) {
             self.do_first_workers_work();
@@ -404,7 +405,7 @@ impl Worker {
                 }
             }
             Processed::Waiting => {
-                self.note_parked(token);
+                self.waits.parked.note(&connection.client);
                 self.start_waiting(token);
             }
         }
@@ -436,7 +437,7 @@ impl Worker {
             self.executor.latching.release();
         } else {
             connection.client.wait = Wait::Latch(ParkedRequest { held: latching.keep(), busy: parked.busy });
-            self.note_parked(token);
+            self.waits.parked.note(&connection.client);
         }
     }
 
@@ -483,7 +484,7 @@ impl Worker {
         self.cancel_wait(token);
         self.deregister(token);
         let Some(mut connection) = self.connections.remove(token) else { return };
-        self.note_abandoned_handshake(&connection);
+        encryption::note_abandoned_handshake(&connection, &self.shared.certificates);
         if let Some(parked) = connection.client.wait.take_parked() {
             self.executor.latching.cancel(parked.busy, token.0);
         }

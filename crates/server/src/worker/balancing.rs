@@ -9,8 +9,13 @@
 //!    [`MARGIN_PERMILLE`].
 //! 2. After a move, the worker moves none until both have published loads that include it.
 
+use os::clock::Ticks;
+use os::process::{self, UsageOf};
+
 use super::Worker;
 use crate::connection::token::Token;
+use crate::mail::WorkerHandle;
+use crate::monitoring::statistics::WorkerStatistics;
 
 /// The minimum difference of load at which a worker moves connections to another, in thousandths of its time.
 const UNEVEN_PERMILLE: u64 = 200;
@@ -36,6 +41,30 @@ pub(super) struct Balancing {
 
 /// A connection, and its share of the worker's time in thousandths.
 type Share = (Token, u64);
+
+/// Measures the part of its time that a worker works.
+pub(super) struct LoadMeter {
+    published_at: Ticks,
+    busy_ns_before: u64,
+}
+
+impl LoadMeter {
+    pub(super) fn new() -> Self {
+        Self { published_at: Ticks::now(), busy_ns_before: 0 }
+    }
+
+    /// Publishes the part since the last call, and the CPU time of the thread.
+    pub(super) fn publish(&mut self, handle: &WorkerHandle, statistics: &WorkerStatistics) {
+        let busy_ns = statistics.busy_ns.value();
+        let spent = busy_ns.wrapping_sub(std::mem::replace(&mut self.busy_ns_before, busy_ns));
+        let now = Ticks::now();
+        let passed_ns = now.ns_since(std::mem::replace(&mut self.published_at, now));
+        handle.set_busy_permille(spent * 1000 / passed_ns.max(1));
+        let usage = process::usage(UsageOf::Thread);
+        statistics.cpu_user_us.set(usage.user.as_micros() as u64);
+        statistics.cpu_system_us.set(usage.system.as_micros() as u64);
+    }
+}
 
 impl Worker {
     /// Balances the load, after this worker has published its own.
@@ -66,13 +95,11 @@ impl Worker {
                 self.start_moving(token, least);
                 self.cron.balancing.rest_count = REST_COUNT;
             }
-            None => self.measure_connections(),
+            None => {
+                self.cron.balancing.is_measuring = true;
+                self.connections.iter_mut().for_each(|connection| connection.client.recent_ticks = 0);
+            }
         }
-    }
-
-    fn measure_connections(&mut self) {
-        self.cron.balancing.is_measuring = true;
-        self.connections.iter_mut().for_each(|connection| connection.client.recent_ticks = 0);
     }
 
     /// The connections that can be moved, with their shares of this worker's time, of which it has worked so many

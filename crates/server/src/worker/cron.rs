@@ -1,18 +1,17 @@
 //! The tick of a worker, `hz` times a second: expiry, a share of its clients, statistics, trimming.
 
 use collections::Retired;
-use os::clock::{Ticks, Uptime};
+use os::clock::Uptime;
 use os::pages;
-use os::process::{self, UsageOf};
 use reactor::CloseMode;
 use sync::atomic::Ordering;
 
 use super::Worker;
-use super::balancing::Balancing;
+use super::balancing::{Balancing, LoadMeter};
 use super::defragment::Defragmenter;
+use super::expiring::ActiveExpiry;
 use crate::connection::token::Token;
 use crate::connection::{Closing, Life};
-use crate::shared::modes::GlobalFlags;
 
 /// How long the ending server waits for its clients to read their output, in milliseconds.
 const STOP_MS: i64 = 1000;
@@ -41,27 +40,22 @@ pub struct Cron {
     client: usize,
     /// While it stands in for the first worker: when it looks for new connections again.
     pub(super) next_look: Option<Uptime>,
-    published_at: Ticks,
-    busy_ns_before: u64,
-    expiry: keyspace::ExpiryCycle,
-    field_expiry: keyspace::FieldExpiryCycle,
+    load: LoadMeter,
+    expiry: ActiveExpiry,
     pub(super) balancing: Balancing,
     pub(super) defragmenter: Defragmenter,
 }
 
 impl Cron {
     pub(super) fn new(thread: usize) -> Self {
-        let published_at = Ticks::now();
         Self {
             reclaimed_at: Uptime::default(),
             retired: Vec::new(),
             next_balance: Uptime::default(),
             client: 0,
             next_look: None,
-            published_at,
-            busy_ns_before: 0,
-            expiry: keyspace::ExpiryCycle::new(thread),
-            field_expiry: keyspace::FieldExpiryCycle::new(thread),
+            load: LoadMeter::new(),
+            expiry: ActiveExpiry::new(thread),
             balancing: Balancing::default(),
             defragmenter: Defragmenter::new(thread),
         }
@@ -73,10 +67,12 @@ impl Worker {
     pub(super) fn tick(&mut self) {
         self.executor.latching.events.client = 0;
         if !self.shared.modes.cron_paused.load(Ordering::Relaxed) {
-            self.expire();
+            let tick_ms = self.tick_ms();
+            self.cron.expiry.run(&mut self.executor, self.shared, tick_ms);
         }
-        self.plan_defragmentation();
-        self.remove_lingering();
+        let (now, tick_ms) = (self.clock.uptime, self.tick_ms());
+        self.cron.defragmenter.plan(&self.executor, self.shared, now, tick_ms);
+        self.waits.remove_lingering(&mut self.executor.latching);
         self.refuse_parked();
         self.invalidate_after_replies();
         self.executor.tick_scripts();
@@ -84,7 +80,7 @@ impl Worker {
             self.move_all_away();
         } else if self.clock.uptime >= self.cron.next_balance {
             self.cron.next_balance = self.clock.uptime.plus_ms(BALANCE_MS);
-            self.publish_load();
+            self.cron.load.publish(self.own_handle(), self.statistics);
             self.balance_load();
         }
         if !self.shared.modes.cron_paused.load(Ordering::Relaxed) {
@@ -96,7 +92,7 @@ impl Worker {
             self.do_first_workers_work();
         }
         if self.shared.memory.is_over_limit.load(Ordering::Relaxed) {
-            self.drop_spare_buffers();
+            self.output.drop_spare_buffers(&mut self.connections);
         }
         if self.ending.is_stopping && self.clock.uptime >= self.ending.stop_at {
             self.close_slow_readers();
@@ -159,45 +155,6 @@ impl Worker {
         self.shared.purge();
     }
 
-    /// Deletes expired keys and hash fields in this worker's share of the slots, for a part of the tick.
-    fn expire(&mut self) {
-        self.executor.follow_config();
-        let is_importing = self.executor.settings.config.import_mode;
-        if is_importing
-            || !self.shared.modes.active_expire.load(Ordering::Relaxed)
-            || self.shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::LOADING)
-        {
-            return;
-        }
-        self.executor.latching.mode.sees_expired = false;
-        let threads = self.shared.pool.wanted();
-        // Two hundredths of the time between ticks, and one more for each step of effort.
-        let permille = 10 * u64::from(self.executor.settings.config.active_expire_effort + 1);
-        let budget_ns = permille * 1000 * self.tick_ms() as u64;
-        let started = Ticks::now();
-        let mut cut_short = false;
-        let within_budget = || {
-            cut_short = Ticks::now().ns_since(started) >= budget_ns;
-            !cut_short
-        };
-        let (background, lazily) =
-            (&self.shared.memory.background, self.executor.settings.config.lazyfree_lazy_expire);
-        let free = |expired: keyspace::Expired| {
-            if lazily && expired.removed.is_costly_to_drop() {
-                background.free(1, Box::new(move || drop(expired)));
-            }
-        };
-        let within_half = || Ticks::now().ns_since(started) < budget_ns / 2;
-        self.cron
-            .field_expiry
-            .run(&mut self.executor.latching, threads, within_half, |expired| drop(expired));
-        self.cron.expiry.run(&mut self.executor.latching, threads, within_budget, free);
-        self.statistics.expire_ns.add(Ticks::now().ns_since(started));
-        self.statistics.expire_cut_short.add(u64::from(cut_short));
-        self.executor
-            .latency_end(Some(started).filter(|_| self.executor.latency_start().is_some()), "expire-cycle");
-    }
-
     /// The time between two ticks: by `hz`, or so short that no tick has too many connections to check.
     pub(super) fn tick_ms(&self) -> i64 {
         let config = &self.executor.settings.config;
@@ -206,17 +163,6 @@ impl Worker {
             hz = (hz * 2).min(HZ_MAX);
         }
         (1000 / i64::from(hz)).max(1)
-    }
-
-    fn publish_load(&mut self) {
-        let busy_ns = self.statistics.busy_ns.value();
-        let spent = busy_ns.wrapping_sub(std::mem::replace(&mut self.cron.busy_ns_before, busy_ns));
-        let now = Ticks::now();
-        let passed_ns = now.ns_since(std::mem::replace(&mut self.cron.published_at, now));
-        self.own_handle().set_busy_permille(spent * 1000 / passed_ns.max(1));
-        let usage = process::usage(UsageOf::Thread);
-        self.statistics.cpu_user_us.set(usage.user.as_micros() as u64);
-        self.statistics.cpu_system_us.set(usage.system.as_micros() as u64);
     }
 
     /// Closes the listeners, sends the remaining output, and ends.

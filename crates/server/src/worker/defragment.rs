@@ -1,11 +1,12 @@
 //! Active defragmentation between the turns of a worker: each tick grants it a share of the time, by the wasted
 //! part of the heaps, which it spends in short steps between the turns of the event loop.
 
+use config::Config;
 use keyspace::DefragmentationCycle;
 use os::clock::{Ticks, Uptime};
 use sync::atomic::Ordering;
 
-use super::Worker;
+use crate::executor::Executor;
 use crate::shared::Shared;
 
 /// How long a worker pauses after a walk without gain, in milliseconds.
@@ -35,79 +36,70 @@ impl Defragmenter {
     pub(super) fn has_time(&self) -> bool {
         self.left_ns > 0
     }
-}
 
-impl Shared {
-    /// The wasted bytes of the entries' heaps, and their percentage of the bytes in use.
-    #[must_use]
-    pub fn waste(&self) -> (u64, u64) {
-        let wasted = self.keyspace.wasted_bytes();
-        let used: u64 = self.keyspace.heaps().iter().map(collections::Heap::used_bytes).sum();
-        (wasted, wasted * 100 / used.max(1))
-    }
-}
-
-impl Worker {
-    /// Grants defragmentation its time until the next tick.
-    pub(super) fn plan_defragmentation(&mut self) {
-        let percent = self.defragmentation_percent();
-        self.statistics.defrag_percent.set(percent);
+    /// Grants defragmentation its time until the next tick, `tick_ms` milliseconds from now.
+    pub(super) fn plan(&mut self, executor: &Executor, shared: &Shared, now: Uptime, tick_ms: i64) {
+        let percent = if now < self.paused_until { 0 } else { percent(&executor.settings.config, shared) };
+        let statistics = executor.statistics;
+        statistics.defrag_percent.set(percent);
         if percent == 0 {
-            self.cron.defragmenter.left_ns = 0;
-            self.statistics.defrag_since_ms.set(0);
+            self.left_ns = 0;
+            statistics.defrag_since_ms.set(0);
             return;
         }
-        if self.statistics.defrag_since_ms.value() == 0 {
-            self.statistics.defrag_since_ms.set(self.clock.uptime.to_raw() as u64);
+        if statistics.defrag_since_ms.value() == 0 {
+            statistics.defrag_since_ms.set(now.to_raw() as u64);
         }
-        self.cron.defragmenter.left_ns = percent * 10_000 * self.tick_ms() as u64;
-    }
-
-    /// The part of its time that the worker should spend on it, in percent: between the two limits as waste is
-    /// between its two thresholds.
-    fn defragmentation_percent(&self) -> u64 {
-        let config = &self.executor.settings.config;
-        let rests = self.clock.uptime < self.cron.defragmenter.paused_until;
-        let is_suspended = self.shared.modes.cron_paused.load(Ordering::Relaxed) || self.shared.is_loading();
-        if !config.activedefrag || rests || is_suspended {
-            return 0;
-        }
-        let (wasted, waste_percent) = self.shared.waste();
-        let lower = u64::from(config.active_defrag_threshold_lower);
-        if wasted < config.active_defrag_ignore_bytes || waste_percent < lower {
-            return 0;
-        }
-        let upper = u64::from(config.active_defrag_threshold_upper).max(lower + 1);
-        let (min, max) =
-            (u64::from(config.active_defrag_cycle_min), u64::from(config.active_defrag_cycle_max));
-        let above = (waste_percent - lower).min(upper - lower);
-        min + max.saturating_sub(min) * above / (upper - lower)
+        self.left_ns = percent * 10_000 * tick_ms as u64;
     }
 
     /// Runs one step.
-    pub(super) fn defragment(&mut self) {
-        let config = &self.executor.settings.config;
-        let stretch_ns = u64::from(config.active_defrag_cycle_us).max(1) * 1000;
-        let latency = self.executor.latency_start();
+    pub(super) fn run(&mut self, executor: &mut Executor, shared: &Shared) {
+        let stretch_ns = u64::from(executor.settings.config.active_defrag_cycle_us).max(1) * 1000;
+        let latency = executor.latency_start();
         let started = Ticks::now();
-        let limit = stretch_ns.min(self.cron.defragmenter.left_ns);
-        let threads = self.shared.pool.wanted();
+        let limit = stretch_ns.min(self.left_ns);
         let within = || Ticks::now().ns_since(started) < limit;
-        let done = self.cron.defragmenter.cycle.run(&mut self.executor.latching, threads, within);
+        let done = self.cycle.run(&mut executor.latching, shared.pool.wanted(), within);
         let spent = Ticks::now().ns_since(started);
-        let defragmenter = &mut self.cron.defragmenter;
-        defragmenter.left_ns = defragmenter.left_ns.saturating_sub(spent);
-        defragmenter.moved_count += done.moved_count;
+        self.left_ns = self.left_ns.saturating_sub(spent);
+        self.moved_count += done.moved_count;
         if done.is_complete {
-            defragmenter.left_ns = 0;
-            if std::mem::take(&mut defragmenter.moved_count) == 0 {
-                defragmenter.paused_until = Uptime::now().plus_ms(PAUSE_MS);
+            self.left_ns = 0;
+            if std::mem::take(&mut self.moved_count) == 0 {
+                self.paused_until = Uptime::now().plus_ms(PAUSE_MS);
             }
-            self.shared.keyspace.heaps().iter().for_each(collections::Heap::trim);
+            shared.keyspace.heaps().iter().for_each(collections::Heap::trim);
         }
-        self.statistics.defrag_moved.add(done.moved_count as u64);
-        self.statistics.defrag_seen.add(done.examined_count as u64);
-        self.statistics.defrag_ns.add(spent);
-        self.executor.latency_end(latency, "active-defrag-cycle");
+        let statistics = executor.statistics;
+        statistics.defrag_moved.add(done.moved_count as u64);
+        statistics.defrag_seen.add(done.examined_count as u64);
+        statistics.defrag_ns.add(spent);
+        executor.latency_end(latency, "active-defrag-cycle");
     }
+}
+
+/// The part of its time that a worker should spend on it, in percent: between the two limits as waste is
+/// between its two thresholds.
+fn percent(config: &Config, shared: &Shared) -> u64 {
+    let is_suspended = shared.modes.cron_paused.load(Ordering::Relaxed) || shared.is_loading();
+    if !config.activedefrag || is_suspended {
+        return 0;
+    }
+    let (wasted, waste_percent) = waste(shared);
+    let lower = u64::from(config.active_defrag_threshold_lower);
+    if wasted < config.active_defrag_ignore_bytes || waste_percent < lower {
+        return 0;
+    }
+    let upper = u64::from(config.active_defrag_threshold_upper).max(lower + 1);
+    let (min, max) = (u64::from(config.active_defrag_cycle_min), u64::from(config.active_defrag_cycle_max));
+    let above = (waste_percent - lower).min(upper - lower);
+    min + max.saturating_sub(min) * above / (upper - lower)
+}
+
+/// The wasted bytes of the entries' heaps, and their percentage of the bytes in use.
+fn waste(shared: &Shared) -> (u64, u64) {
+    let wasted = shared.keyspace.wasted_bytes();
+    let used: u64 = shared.keyspace.heaps().iter().map(collections::Heap::used_bytes).sum();
+    (wasted, wasted * 100 / used.max(1))
 }

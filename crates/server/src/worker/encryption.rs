@@ -20,6 +20,7 @@ use crate::connection::Connection;
 use crate::connection::encryption::Encryption;
 use crate::connection::listeners::Origin;
 use crate::connection::token::Token;
+use crate::shared::certificates::Certificates;
 
 /// The time in a turn after which no more steps of handshakes begin, in nanoseconds.
 const HANDSHAKE_NS_MAX: u64 = 1_000_000;
@@ -199,16 +200,6 @@ impl Worker {
         self.output.dirty.push(token);
     }
 
-    /// Counts a handshake that the client ends without an error of the protocol.
-    pub(super) fn note_abandoned_handshake(&self, connection: &Connection) {
-        let Some(encryption) = &connection.encryption else { return };
-        if encryption.stream.is_handshaking() && !encryption.stream.has_failed() {
-            self.shared.certificates.failed_handshakes.fetch_add(1, Ordering::Relaxed);
-            let peer = &connection.client.session.endpoints.peer;
-            log::debug!("Error accepting a client connection: the handshake was not completed (addr={peer})");
-        }
-    }
-
     /// Begins to serve a connection whose handshake is done.
     fn handshake_done(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else { return };
@@ -258,7 +249,7 @@ impl Worker {
             let mut encrypted = self.output.take_spare_buffer();
             let result = stream.encrypt(&out, &mut encrypted);
             out.clear();
-            self.keep_spare_buffer(out);
+            self.output.keep_spare_buffer(out, &self.shared.memory);
             self.events.reactor.send(id, encrypted);
             if let Err(error) = result {
                 self.end_for_error(token, &error, false);
@@ -329,5 +320,15 @@ impl Worker {
         if pending == 0 || self.check_output_size(token, pending) {
             self.note_output(token, pending);
         }
+    }
+}
+
+/// Counts a handshake that the client ends without an error of the protocol.
+pub(super) fn note_abandoned_handshake(connection: &Connection, certificates: &Certificates) {
+    let Some(encryption) = &connection.encryption else { return };
+    if encryption.stream.is_handshaking() && !encryption.stream.has_failed() {
+        certificates.failed_handshakes.fetch_add(1, Ordering::Relaxed);
+        let peer = &connection.client.session.endpoints.peer;
+        log::debug!("Error accepting a client connection: the handshake was not completed (addr={peer})");
     }
 }

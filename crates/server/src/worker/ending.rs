@@ -44,7 +44,7 @@ impl Worker {
             && self.waits.lingering.is_empty()
             && self.output.after_reply.is_empty()
             && self.waits.early.is_empty()
-            && self.barrier_counts() == (0, 0)
+            && self.waits.barrier_counts() == (0, 0)
             && !self.host.subscriptions.has_mail()
     }
 

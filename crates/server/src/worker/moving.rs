@@ -71,8 +71,8 @@ impl Worker {
             return self.remove(token);
         }
         self.note_passing_input(token);
-        self.leave_deadlines(token);
         let Some(mut connection) = self.connections.remove(token) else { return };
+        self.waits.leave_deadlines(&connection.client);
         connection.life = Life::Open;
         let to = self.shared.workers.expect_connection(to);
         // From now on its mail goes to the new worker, and waits there.

@@ -12,6 +12,7 @@ use sync::atomic::Ordering;
 use sync::simulation::{self, Fault};
 
 use super::Worker;
+use super::connection_table::ConnectionTable;
 use crate::connection::Connection;
 use crate::connection::client::SPARE_BUFFER_SIZE_MAX;
 use crate::connection::large_argument::LargeArgument;
@@ -22,6 +23,7 @@ use crate::logging;
 use crate::mail::invalidation::Invalidation;
 use crate::mail::message::Message;
 use crate::shared::Shared;
+use crate::shared::memory::Memory;
 
 /// Buffers kept for reuse.
 const SPARE_BUFFER_COUNT_MAX: usize = 64;
@@ -117,6 +119,27 @@ impl Output {
     pub(super) fn take_spare_buffer(&mut self) -> Vec<u8> {
         self.spare_buffers.pop().unwrap_or_default()
     }
+
+    /// Keeps an empty buffer for later output, if it is of use.
+    pub(super) fn keep_spare_buffer(&mut self, buffer: Vec<u8>, memory: &Memory) {
+        if (1..=SPARE_BUFFER_SIZE_MAX).contains(&buffer.capacity())
+            && self.spare_buffers.len() < SPARE_BUFFER_COUNT_MAX
+            && !memory.is_over_limit.load(Ordering::Relaxed)
+        {
+            self.spare_buffers.push(buffer);
+        }
+    }
+
+    /// Frees the buffers that are kept for later replies.
+    pub(super) fn drop_spare_buffers(&mut self, connections: &mut ConnectionTable) {
+        self.spare_buffers = Vec::new();
+        for connection in connections.iter_mut() {
+            let replies = &mut connection.client.replies.bytes;
+            if replies.is_empty() {
+                *replies = Vec::new();
+            }
+        }
+    }
 }
 
 impl Worker {
@@ -154,16 +177,6 @@ impl Worker {
         };
         let ready: Vec<Token> = self.output.held.extract_if(.., is_ready).collect();
         self.flush_each(ready);
-    }
-
-    /// Frees the buffers that are kept for later replies.
-    pub(super) fn drop_spare_buffers(&mut self) {
-        self.output.spare_buffers = Vec::new();
-        for connection in self.connections.iter_mut() {
-            if connection.client.replies.bytes.is_empty() {
-                connection.client.replies.bytes = Vec::new();
-            }
-        }
     }
 
     /// Sends the output of these connections. Returns the list, empty.
@@ -267,19 +280,9 @@ impl Worker {
         self.note_output(token, pending);
     }
 
-    /// Keeps an empty buffer for later output, if it is of use.
-    pub(super) fn keep_spare_buffer(&mut self, buffer: Vec<u8>) {
-        if (1..=SPARE_BUFFER_SIZE_MAX).contains(&buffer.capacity())
-            && self.output.spare_buffers.len() < SPARE_BUFFER_COUNT_MAX
-            && !self.shared.memory.is_over_limit.load(Ordering::Relaxed)
-        {
-            self.output.spare_buffers.push(buffer);
-        }
-    }
-
     /// Handles a buffer that is completely sent.
     pub(super) fn sent(&mut self, token: Token, buffer: Vec<u8>) {
-        self.keep_spare_buffer(buffer);
+        self.output.keep_spare_buffer(buffer, &self.shared.memory);
         let Some(mut connection) = self.connections.find_mut(token) else {
             return;
         };
@@ -293,7 +296,7 @@ impl Worker {
             connection.sending.soft_limit_since = None;
         }
         let is_paused = connection.sending.pauses_requests;
-        if is_paused && pending <= self.output_pause_size(pending) / 2 {
+        if is_paused && pending <= output_pause_size(self.shared, &self.executor.settings, pending) / 2 {
             let Some(connection) = self.connections.find_mut(token) else { return };
             connection.sending.pauses_requests = false;
             if !connection.input.is_paused {
@@ -324,23 +327,10 @@ impl Worker {
             self.end_for_output(token);
             return false;
         }
-        if pending > self.output_pause_size(pending) {
+        if pending > output_pause_size(self.shared, settings, pending) {
             self.pause_requests(token);
         }
         true
-    }
-
-    /// The pending output from which on a connection's requests wait; `pending` bytes are pending now.
-    fn output_pause_size(&self, pending: usize) -> usize {
-        if pending <= OUTPUT_PAUSE_SIZE_MIN {
-            return OUTPUT_PAUSE_SIZE;
-        }
-        let memory = match self.executor.settings.config.maxmemory {
-            0 => self.shared.identity.available_memory,
-            limit => limit,
-        };
-        let is_much = self.shared.client_memory() > memory / CLIENT_MEMORY_SHARE;
-        if is_much { OUTPUT_PAUSE_SIZE_MIN } else { OUTPUT_PAUSE_SIZE }
     }
 
     pub(super) fn pause_requests(&mut self, token: Token) {
@@ -445,6 +435,19 @@ impl Worker {
             }
         }
     }
+}
+
+/// The pending output from which on a connection's requests wait; `pending` bytes are pending now.
+fn output_pause_size(shared: &Shared, settings: &Settings, pending: usize) -> usize {
+    if pending <= OUTPUT_PAUSE_SIZE_MIN {
+        return OUTPUT_PAUSE_SIZE;
+    }
+    let memory = match settings.config.maxmemory {
+        0 => shared.identity.available_memory,
+        limit => limit,
+    };
+    let is_much = shared.client_memory() > memory / CLIENT_MEMORY_SHARE;
+    if is_much { OUTPUT_PAUSE_SIZE_MIN } else { OUTPUT_PAUSE_SIZE }
 }
 
 /// Whether the output of a connection must wait for a disk.

@@ -6,9 +6,11 @@
 //! taken back and goes to the next waiter.
 
 use base::Slot;
+use keyspace::Latching;
 use os::clock::Ticks;
 
-use super::Worker;
+use super::connection_table::ConnectionTable;
+use crate::connection::client::Client;
 use crate::connection::token::Token;
 
 /// The first interval between two looks, in nanoseconds, and the one while a latch is handed over and not claimed. A session
@@ -34,47 +36,42 @@ impl ParkedConnections {
     pub(super) fn is_due(&self, now: Ticks) -> bool {
         self.next_look.is_some_and(|at| now >= at)
     }
-}
 
-impl Worker {
-    /// Notes a connection that has begun to wait for a latch, if it has.
-    pub(super) fn note_parked(&mut self, token: Token) {
-        let parked = self.connections.find_mut(token).and_then(|connection| connection.client.wait.parked());
-        let Some(slot) = parked.map(|parked| parked.busy.0) else { return };
-        let all = &mut self.waits.parked;
-        all.waiting.push((token, slot));
-        if all.next_look.is_none() {
-            all.interval_ns = LOOK_NS_MIN;
-            all.next_look = Some(Ticks::now().plus_ns(LOOK_NS_MIN));
+    /// Notes a client that has begun to wait for a latch, if it has.
+    pub(super) fn note(&mut self, client: &Client) {
+        let Some(parked) = client.wait.parked() else { return };
+        self.waiting.push((client.token, parked.busy.0));
+        if self.next_look.is_none() {
+            self.interval_ns = LOOK_NS_MIN;
+            self.next_look = Some(Ticks::now().plus_ns(LOOK_NS_MIN));
         }
     }
 
     /// Takes latches back that sessions in long commands have not claimed.
     #[cold]
-    pub(super) fn look_after_parked(&mut self) {
+    pub(super) fn look(&mut self, connections: &ConnectionTable, latching: &Latching<'static>) {
         let began = Ticks::now();
-        let connections = &mut self.connections;
-        let all = &mut self.waits.parked;
-        all.waiting.retain(|(token, slot)| {
-            let parked = connections.find_mut(*token).and_then(|connection| connection.client.wait.parked());
+        self.waiting.retain(|(token, slot)| {
+            let parked = connections.find(*token).and_then(|connection| connection.client.wait.parked());
             parked.is_some_and(|parked| parked.busy.0 == *slot)
         });
-        all.waiting.sort_unstable_by_key(|(token, slot)| (*slot, token.0));
-        all.waiting.dedup();
-        all.next_look = None;
-        if all.waiting.is_empty() {
+        self.waiting.sort_unstable_by_key(|(token, slot)| (*slot, token.0));
+        self.waiting.dedup();
+        self.next_look = None;
+        if self.waiting.is_empty() {
             return;
         }
         // Not the time at which the turn began: other workers compare it with theirs.
         let now = Ticks::now();
         let (mut last, mut finds_unclaimed) = (None, false);
-        for (_, slot) in &all.waiting {
+        for (_, slot) in &self.waiting {
             if last.replace(*slot) != Some(*slot) {
-                finds_unclaimed |= self.executor.latching.take_back(*slot, now.uptime_us());
+                finds_unclaimed |= latching.take_back(*slot, now.uptime_us());
             }
         }
-        all.interval_ns = if finds_unclaimed { LOOK_NS_MIN } else { (2 * all.interval_ns).min(LOOK_NS_MAX) };
+        self.interval_ns =
+            if finds_unclaimed { LOOK_NS_MIN } else { (2 * self.interval_ns).min(LOOK_NS_MAX) };
         let ended = Ticks::now();
-        all.next_look = Some(ended.plus_ns(all.interval_ns.max(LOOK_SHARE * ended.ns_since(began))));
+        self.next_look = Some(ended.plus_ns(self.interval_ns.max(LOOK_SHARE * ended.ns_since(began))));
     }
 }

@@ -19,7 +19,10 @@ const AFTER_EVENTS: [PendingWork; 6] = [
         is_left: |worker| worker.executor.is_evicting(),
         run: |worker| worker.executor.continue_eviction(),
     },
-    PendingWork { is_left: |worker| worker.cron.defragmenter.has_time(), run: Worker::defragment },
+    PendingWork {
+        is_left: |worker| worker.cron.defragmenter.has_time(),
+        run: |worker| worker.cron.defragmenter.run(&mut worker.executor, worker.shared),
+    },
     PendingWork { is_left: |worker| !worker.waits.ready.is_empty(), run: Worker::run_ready },
     PendingWork {
         is_left: |worker| worker.executor.has_orphans(),
@@ -61,6 +64,6 @@ impl Worker {
             || is_left(&DEFERRED_SERVES)
             || self.host.subscriptions.has_mail()
             || self.output.delivery.is_due()
-            || self.barrier_counts() != (0, 0)
+            || self.waits.barrier_counts() != (0, 0)
     }
 }

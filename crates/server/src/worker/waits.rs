@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use base::Lsn;
 use commands::session::{BlockReason, Blocked};
-use keyspace::Waiter;
+use keyspace::{Latching, Waiter};
 use os::clock::Uptime;
 use slab::Slab;
 use sync::{End, HashSet};
@@ -23,7 +23,7 @@ use wire::reply::ReplyBuffer;
 use super::Worker;
 use super::parked::ParkedConnections;
 use crate::connection::Connection;
-use crate::connection::client::{Attempt, BlockedRequest, Logged, UnblockReply};
+use crate::connection::client::{Attempt, BlockedRequest, Client, Logged, UnblockReply};
 use crate::connection::token::Token;
 use crate::executor::{DeferredAim, DeferredServe, DeferredStep, TURNS_TIME_MAX};
 use crate::logging;
@@ -62,6 +62,57 @@ pub(super) struct Waits {
     deferred_aims: HashSet<DeferredAim>,
 }
 
+impl Waits {
+    /// Registers a client, if it waits. `now`: when its wait begins, unless it has begun.
+    fn register(&mut self, client: &mut Client, now: Uptime) {
+        let Some(blocked) = &client.session.blocked else { return };
+        let token = client.token;
+        let wait = client.wait.begin();
+        if wait.deadline.is_none() {
+            wait.deadline = blocked.timeout.map(|timeout| now.plus(timeout));
+        }
+        if let Some(waiter) = &wait.waiter {
+            waiter.set_address(token.0);
+        }
+        if blocked.reason == BlockReason::Pause {
+            self.paused.push(token);
+        }
+        if blocked.awaits_disk() {
+            self.for_disk.push(token);
+        }
+        if let Some(deadline) = wait.deadline {
+            self.deadlines.insert((deadline, token));
+        }
+    }
+
+    /// Removes a client from the deadlines.
+    pub(super) fn leave_deadlines(&mut self, client: &Client) {
+        if let Some(deadline) = client.wait.blocked().and_then(|wait| wait.deadline) {
+            self.deadlines.remove(&(deadline, client.token));
+        }
+    }
+
+    /// The numbers of requests that wait for the end of a turn, of each kind.
+    pub(super) fn barrier_counts(&self) -> (usize, usize) {
+        (self.barrier_requests.len(), self.pause_requests.len())
+    }
+
+    /// Takes the first ones of them.
+    fn take_barriers(
+        &mut self,
+        barrier_count: usize,
+        pause_count: usize,
+    ) -> impl Iterator<Item = BarrierRequest> {
+        let of_pauses = self.pause_requests.drain(..pause_count);
+        self.barrier_requests.drain(..barrier_count).chain(of_pauses)
+    }
+
+    /// Removes ended waits from queues whose slots were latched before.
+    pub(super) fn remove_lingering(&mut self, latching: &mut Latching<'static>) {
+        self.lingering.retain(|waiter| !latching.leave(waiter));
+    }
+}
+
 impl Worker {
     /// Begins the wait of a connection.
     pub(super) fn start_waiting(&mut self, token: Token) {
@@ -80,34 +131,8 @@ impl Worker {
     pub(super) fn wait_on(&mut self, token: Token) {
         // Requests before it in this turn may have taken long.
         let uptime = self.uptime();
-        let Some(connection) = self.connections.find_mut(token) else { return };
-        let Some(blocked) = &connection.client.session.blocked else { return };
-        let (timeout, is_paused) = (blocked.timeout, blocked.reason == BlockReason::Pause);
-        let awaits_disk = blocked.awaits_disk();
-        let wait = connection.client.wait.begin();
-        if wait.deadline.is_none() {
-            wait.deadline = timeout.map(|timeout| uptime.plus(timeout));
-        }
-        let deadline = wait.deadline;
-        if let Some(waiter) = &wait.waiter {
-            waiter.set_address(token.0);
-        }
-        if is_paused {
-            self.waits.paused.push(token);
-        }
-        if awaits_disk {
-            self.waits.for_disk.push(token);
-        }
-        if let Some(deadline) = deadline {
-            self.waits.deadlines.insert((deadline, token));
-        }
-    }
-
-    /// Removes a connection from the deadlines of this worker.
-    pub(super) fn leave_deadlines(&mut self, token: Token) {
-        let wait = self.connections.find(token).and_then(|connection| connection.client.wait.blocked());
-        if let Some(deadline) = wait.and_then(|wait| wait.deadline) {
-            self.waits.deadlines.remove(&(deadline, token));
+        if let Some(connection) = self.connections.find_mut(token) {
+            self.waits.register(&mut connection.client, uptime);
         }
     }
 
@@ -269,17 +294,10 @@ impl Worker {
     pub(super) fn answer_barriers(&mut self, (barrier_count, pause_count): (usize, usize)) {
         let has_begun = !self.ending.is_stopping && self.executor.has_begun_writing_scripts();
         let pause_count = if has_begun { 0 } else { pause_count };
-        let waits = &mut self.waits;
-        let of_pauses = waits.pause_requests.drain(..pause_count);
-        for request in waits.barrier_requests.drain(..barrier_count).chain(of_pauses) {
+        for request in self.waits.take_barriers(barrier_count, pause_count) {
             let answer = Mail::BarrierAck { request, thread: self.index };
             self.shared.workers.post(request.connection.thread(), answer);
         }
-    }
-
-    /// The numbers of requests that wait for the end of a turn, of each kind.
-    pub(super) fn barrier_counts(&self) -> (usize, usize) {
-        (self.waits.barrier_requests.len(), self.waits.pause_requests.len())
     }
 
     fn continue_requests(&mut self, token: Token) {
@@ -307,8 +325,8 @@ impl Worker {
 
     /// Removes a connection whose wait has ended from the deadlines and the queues of its keys. Returns what has waited.
     fn leave_queues(&mut self, token: Token) -> BlockedRequest {
-        self.leave_deadlines(token);
         let Some(connection) = self.connections.find_mut(token) else { return BlockedRequest::default() };
+        self.waits.leave_deadlines(&connection.client);
         let ended = connection.client.wait.take_blocked().unwrap_or_default();
         if let Some(waiter) = &ended.waiter {
             connection.record.set_waiter(None);
@@ -318,12 +336,6 @@ impl Worker {
             }
         }
         ended
-    }
-
-    /// Removes ended waits from queues whose slots were latched before.
-    pub(super) fn remove_lingering(&mut self) {
-        let latching = &mut self.executor.latching;
-        self.waits.lingering.retain(|waiter| !latching.leave(waiter));
     }
 
     /// Handles a change of `CLIENT PAUSE`: requests that wait for its end try again, and wait again if they must.
