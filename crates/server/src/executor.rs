@@ -52,7 +52,7 @@ use crate::request::admission::Origin;
 use crate::script_runs::WorkerScripts;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
-use eviction::MemoryBudget;
+use eviction::{Eviction, MemoryBudget};
 use handler::{context, run_handler};
 use planner::Planner;
 use serving::{BeginWait, ServeContext};
@@ -78,7 +78,8 @@ pub struct Executor {
     pub latching: Latching<'static>,
     /// The settings that this worker uses.
     pub settings: Settings,
-    budget: MemoryBudget,
+    /// What is known of the memory that requests may use.
+    pub budget: MemoryBudget,
     planner: Planner,
     /// When the time at which commands run was read.
     time_read: TimeRead,
@@ -201,6 +202,18 @@ impl Executor {
         }
     }
 
+    /// Eviction with what this worker has.
+    #[inline]
+    pub fn eviction(&mut self) -> Eviction<'_> {
+        Eviction {
+            budget: &mut self.budget,
+            latching: &mut self.latching,
+            settings: &self.settings,
+            flags: self.flags,
+            shared: self.shared,
+        }
+    }
+
     /// Executes the complete requests at the start of `bytes`, which may have been planned ahead. Returns
     /// the number of bytes processed, and how processing ended.
     pub fn process(
@@ -316,7 +329,7 @@ impl Executor {
                 && self.is_plain(client)
             {
                 self.budget.has_room =
-                    self.has_room_for(parsed.consumed - plan.requests.range_of(place.nth).start);
+                    self.eviction().has_room_for(parsed.consumed - plan.requests.range_of(place.nth).start);
                 place = self.run_plain(client, planned, bytes, place, started, host);
             }
             let Some(plan) = plans.get(place.plan) else { break };
@@ -407,11 +420,11 @@ impl Executor {
         // A request with held latches has passed these checks before, and has waited for a latch.
         if self.latching.holds_nothing() {
             if self.shared.hub.is_congested() && self.must_await_delivery(client, command, args) {
-                return self.wait_for_congestion(client);
+                return special_modes::wait_for_congestion(client);
             }
             let size = planned.request_size(plan);
             if !self.log_has_room(size)
-                && self.may_change(client, found, args)
+                && self.scripts.may_change(&client.session, found, args)
                 && let Some(step) = self.wait_for_log(client, size)
             {
                 return step;
@@ -422,7 +435,7 @@ impl Executor {
                 self.statistics.current_reply_bytes.set(client.replies.passing_bytes());
                 let needs_memory = special_modes::own_flags(client, found).contains(Flags::DENYOOM);
                 let need = if needs_memory { eviction::need_of(plan.requests.size()) } else { 0 };
-                let has_room = self.make_room(need);
+                let has_room = self.eviction().make_room(need);
                 self.latching.mode.is_over_memory_limit = !has_room;
                 lacks_memory = !has_room && needs_memory;
             }

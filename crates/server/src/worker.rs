@@ -162,7 +162,7 @@ impl Worker {
         self.clock.turn_began = Some(started);
         self.statistics.turn_since_ms.set(self.clock.uptime.to_raw() as u64);
         let commands_before = self.statistics.commands_processed.value();
-        self.executor.begin_turn();
+        self.executor.budget.begin_turn();
         self.read_mail();
         // Later barrier requests concern events after this turn.
         let barrier_counts = self.waits.barrier_counts();

@@ -5,9 +5,10 @@
 //! file.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use commands::reply_buffers::ReplyParts;
-use commands::session::{BlockReason, Session};
+use commands::session::{BlockReason, Blocked, Session};
 use keyspace::{Busy, HeldLatches, Tries, Waiter};
 use os::clock::Uptime;
 use wire::request::Parser;
@@ -244,6 +245,11 @@ impl Client {
             logged: None,
             recent_ticks: 0,
         }
+    }
+
+    /// Makes its request wait. `timeout`: for how long at most.
+    pub fn block(&mut self, reason: BlockReason, timeout: Option<Duration>) {
+        self.session.blocked = Some(Blocked { timeout, reason });
     }
 
     /// Why its request waits, if it waits for something other than a latch.

@@ -1,9 +1,9 @@
 //! Eviction in the worker whose command needs the memory, for a time set by
 //! `maxmemory-eviction-tenacity`. The rest is done between the turns of the event loop, while commands continue.
 //!
-//! For runs of plain requests room is made beforehand ([`Executor::has_room_for`]), for a batch at a time
+//! For runs of plain requests room is made beforehand ([`Eviction::has_room_for`]), for a batch at a time
 //! and with a reserve: adding up the memory use of all threads costs as much as evicting a key. All other
-//! commands check one by one ([`Executor::make_room`]).
+//! commands check one by one ([`Eviction::make_room`]).
 //!
 //! Eviction reaches its time limit once a turn of the event loop: however many requests arrive, the next
 //! turn is not delayed by more than that. After that, in this turn, a request that adds data evicts as
@@ -18,11 +18,12 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use config::MaxmemoryPolicy;
-use keyspace::{EvictionOrder, EvictionPolicy, Evictor};
+use keyspace::{EvictionOrder, EvictionPolicy, Evictor, Latching};
 use os::clock::Ticks;
 use sync::atomic::Ordering;
 
-use super::Executor;
+use super::settings::Settings;
+use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
 
 /// The maximum number of bytes that a thread may use before it adds up memory use again.
@@ -53,7 +54,7 @@ enum Freed {
 }
 
 /// What a worker has determined about the memory that its requests may use.
-pub(super) struct MemoryBudget {
+pub struct MemoryBudget {
     evictor: Evictor,
     /// Whether the last eviction ran out of time.
     is_evicting: bool,
@@ -84,6 +85,17 @@ impl Default for MemoryBudget {
 }
 
 impl MemoryBudget {
+    /// Whether the last eviction ran out of time.
+    #[must_use]
+    pub fn is_evicting(&self) -> bool {
+        self.is_evicting
+    }
+
+    /// Begins a turn of the event loop, in which there is time for eviction again.
+    pub fn begin_turn(&mut self) {
+        self.excess_left = None;
+    }
+
     /// Makes the next plain requests add up memory use again.
     pub(super) fn revoke_grant(&mut self) {
         self.granted = 0;
@@ -110,9 +122,18 @@ impl MemoryBudget {
     }
 }
 
-impl Executor {
+/// Eviction as the worker does it now.
+pub struct Eviction<'a> {
+    pub(super) budget: &'a mut MemoryBudget,
+    pub(super) latching: &'a mut Latching<'static>,
+    pub(super) settings: &'a Settings,
+    pub(super) flags: &'static GlobalFlags,
+    pub(super) shared: &'static Shared,
+}
+
+impl Eviction<'_> {
     /// Evicts until memory use is within `maxmemory`, or the time runs out: then the rest is left to
-    /// [`Self::continue_eviction`]. `need` is the size of a request that may add to memory use; 0: it adds
+    /// [`Self::resume`]. `need` is the size of a request that may add to memory use; 0: it adds
     /// nothing. Returns `false` if there is nothing to evict.
     #[cold]
     pub fn make_room(&mut self, need: u64) -> bool {
@@ -179,16 +200,6 @@ impl Executor {
         Freed::Part
     }
 
-    /// Whether the last eviction ran out of time.
-    pub fn is_evicting(&self) -> bool {
-        self.budget.is_evicting
-    }
-
-    /// Begins a turn of the event loop, in which there is time for eviction again.
-    pub fn begin_turn(&mut self) {
-        self.budget.excess_left = None;
-    }
-
     /// Whether plain requests of this many bytes fit into the free memory: they add memory in proportion
     /// to their size. Evicts for them if necessary, so that requests run in one go in a full cache, too.
     #[inline]
@@ -237,9 +248,9 @@ impl Executor {
 
     /// Evicts until `wanted` bytes are free.
     fn evict(&mut self, policy: EvictionPolicy, wanted: u64) -> Freed {
-        let cycle_latency = self.latency_start();
+        let cycle_latency = self.settings.latency_start();
         let freed = self.evict_groups(policy, wanted);
-        self.latency_end(cycle_latency, "eviction-cycle");
+        self.settings.latency_end(&self.shared.monitoring, cycle_latency, "eviction-cycle");
         freed
     }
 
@@ -251,26 +262,21 @@ impl Executor {
         // events and invalidations for evicted keys for a moment, which must not cost further keys.
         let mut freed = 0;
         loop {
-            let latency = self.latency_start();
+            let latency = self.settings.latency_start();
             let group_size = (wanted - freed).div_ceil(self.budget.victim_size.max(1)) as usize;
             let (shared, is_lazy) = (self.shared, self.settings.config.lazyfree_lazy_eviction);
             let mut group_freed = 0;
-            let count =
-                self.budget.evictor.evict(&mut self.latching, policy, samples, group_size, |evicted| {
-                    let size = evicted.removed.entry().approximate_bytes() as u64;
-                    group_freed += size;
-                    if is_lazy && evicted.removed.is_costly_to_drop() {
-                        shared.memory.background.free_evicted(size, Box::new(move || drop(evicted)));
-                    } else {
-                        drop(evicted);
-                    }
-                    if freed + group_freed < wanted {
-                        ControlFlow::Continue(())
-                    } else {
-                        ControlFlow::Break(())
-                    }
-                });
-            self.latency_end(latency, "eviction-del");
+            let count = self.budget.evictor.evict(self.latching, policy, samples, group_size, |evicted| {
+                let size = evicted.removed.entry().approximate_bytes() as u64;
+                group_freed += size;
+                if is_lazy && evicted.removed.is_costly_to_drop() {
+                    shared.memory.background.free_evicted(size, Box::new(move || drop(evicted)));
+                } else {
+                    drop(evicted);
+                }
+                if freed + group_freed < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            self.settings.latency_end(&self.shared.monitoring, latency, "eviction-del");
             if count == 0 {
                 return Freed::Everything;
             }
@@ -326,7 +332,7 @@ impl Executor {
     }
 
     /// Continues the last eviction that ran out of time.
-    pub fn continue_eviction(&mut self) {
+    pub fn resume(&mut self) {
         if self.budget.is_evicting && self.budget.excess_left.is_none() {
             self.make_room(0);
         }

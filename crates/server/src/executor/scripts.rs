@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use commands::command::{Access, Flags};
+use commands::command::Access;
 use commands::context::PlannedKey;
 use commands::host::Host;
 use commands::index::PlanKind;
@@ -15,6 +15,7 @@ use sync::simulation::{Fault, planted};
 use wire::request::{Args, ArgsBuf};
 
 use super::handler::{context, run_handler};
+use super::special_modes::wait_for_congestion;
 use super::{CurrentRequest, Executor, Step};
 use crate::connection::client::Client;
 use crate::scripts::ScriptLatches;
@@ -35,14 +36,6 @@ impl Executor {
                 }
                 false
             }
-        }
-    }
-
-    /// The flags of a request: those of its command, or those that its script declares.
-    pub(super) fn flags_of(&self, found: ResolvedCommand, args: Args<'_>) -> Flags {
-        match found.command.access {
-            Access::Script { .. } => self.scripts.flags_of(found, args),
-            _ => found.command.flags,
         }
     }
 
@@ -96,7 +89,7 @@ impl Executor {
                 self.reject(client, found, &errors::busy(kind));
                 Some(Step::Done)
             }
-            None => Some(self.wait_for_congestion(client)),
+            None => Some(wait_for_congestion(client)),
         }
     }
 
@@ -138,11 +131,6 @@ impl Executor {
         orphan.paused_exec = Some(exec);
         orphan.unfinished = Some(1);
         self.orphans.push(orphan);
-    }
-
-    /// Frees what scripts no longer need.
-    pub fn tick_scripts(&self) {
-        self.scripts.tick();
     }
 
     /// Whether there are scripts whose connections are closed.

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use commands::acl::Users;
 use config::{Appendfsync, Config};
+use os::clock::{self, Ticks};
 
 use crate::connection::input::query_size_kept_max;
+use crate::monitoring::Monitoring;
 use crate::monitoring::command_log::Thresholds;
 use crate::shared::Shared;
 
@@ -53,6 +55,21 @@ impl Settings {
             awaits_disk,
             client_memory_max,
             query_size_kept_max,
+        }
+    }
+
+    /// The time, if the latency monitor is on.
+    pub fn latency_start(&self) -> Option<Ticks> {
+        (self.config.latency_monitor_threshold > 0).then(Ticks::now)
+    }
+
+    /// Reports an event that began at `started` to the latency monitor, if it took long.
+    pub fn latency_end(&self, monitoring: &Monitoring, started: Option<Ticks>, event: &'static str) {
+        if let Some(started) = started {
+            let ms = Ticks::now().ns_since(started) / 1_000_000;
+            if ms >= self.config.latency_monitor_threshold {
+                monitoring.latency.add(event, (clock::unix_millis() / 1000) as u32, ms);
+            }
         }
     }
 }

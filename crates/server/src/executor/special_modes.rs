@@ -9,7 +9,7 @@ use base::limits::SLOT_COUNT;
 use commands::command::{Access, Command, Flags};
 use commands::context::PlannedKey;
 use commands::error::CommandError;
-use commands::session::{BlockReason, Blocked, SessionFlags};
+use commands::session::{BlockReason, SessionFlags};
 use commands::subscriptions::SubscriptionKind;
 use commands::table::{CATALOGUE, ResolvedCommand};
 use os::clock::{Ticks, Uptime};
@@ -25,6 +25,7 @@ use crate::mail::{BarrierRequest, Mail};
 use crate::monitoring::command_log::Cost;
 use crate::request::admission::{self, Candidate, Hindrance, Origin, queued_by};
 use crate::shared::modes::GlobalFlags;
+use crate::shared::pause::Pause;
 
 /// How long a request waits for a congested worker before it checks again.
 const CONGESTION_WAIT: Duration = Duration::from_millis(1);
@@ -95,14 +96,6 @@ impl Executor {
         }
     }
 
-    /// Makes the request wait shortly, because a worker that it would send to is congested.
-    #[cold]
-    pub(super) fn wait_for_congestion(&mut self, client: &mut Client) -> Step {
-        let timeout = Some(CONGESTION_WAIT);
-        client.session.blocked = Some(Blocked { timeout, reason: BlockReason::Congestion });
-        Step::NotExecuted
-    }
-
     /// Whether a request may change entries that the running snapshot has not saved yet.
     fn changes_unsaved(&self, found: ResolvedCommand, keys: &[PlannedKey]) -> bool {
         let snapshot = &self.shared.keyspace.snapshot;
@@ -137,17 +130,10 @@ impl Executor {
                 None
             }
             Room::Waiting => {
-                client.session.blocked = Some(Blocked { timeout: None, reason: BlockReason::Log });
+                client.block(BlockReason::Log, None);
                 Some(Step::NotExecuted)
             }
         }
-    }
-
-    pub(super) fn wait_for_end_of_pause(&mut self, client: &mut Client) -> Step {
-        let left_ms = self.shared.modes.pause.until().ms_since(Uptime::now());
-        let timeout = Some(Duration::from_millis(u64::try_from(left_ms).unwrap_or(0)));
-        client.session.blocked = Some(Blocked { timeout, reason: BlockReason::Pause });
-        Step::NotExecuted
     }
 
     /// Applies what the modes of the server and the connection require ([`admission`]). `None`: the request may go on.
@@ -166,7 +152,7 @@ impl Executor {
             found,
             session: &client.session,
             modes,
-            declared_flags: &|| self.declared_flags(client, found, args),
+            declared_flags: &|| self.scripts.declared_flags(&client.session, found, args),
             own_flags: &|| own_flags(client, found),
             lacks_memory,
             is_pause_in_force: modes & GlobalFlags::ANY_PAUSE != 0
@@ -182,24 +168,13 @@ impl Executor {
                 self.reject(client, found, &error);
                 Step::Done
             }
-            Hindrance::Snapshot => self.wait_for_congestion(client),
+            Hindrance::Snapshot => wait_for_congestion(client),
             Hindrance::Pause => {
                 client.attempt.for_writing = false;
-                self.wait_for_end_of_pause(client)
+                wait_for_end_of_pause(client, &self.shared.modes.pause)
             }
             Hindrance::Queue => self.queue(client, found, keys, args),
         })
-    }
-
-    /// Whether a request, or one of the transaction that it runs, may change data. Some reads do, as `PFCOUNT`.
-    pub(super) fn may_change(&self, client: &Client, found: ResolvedCommand, args: Args<'_>) -> bool {
-        self.declared_flags(client, found, args).intersects(Flags::WRITE | Flags::MAY_REPLICATE)
-    }
-
-    /// The flags of a request and of all requests of the transaction that it runs, as the scripts among them declare.
-    fn declared_flags(&self, client: &Client, found: ResolvedCommand, args: Args<'_>) -> Flags {
-        let queued = queued_by(&client.session, found).map(|queued| self.flags_of(queued.found, queued.args));
-        queued.fold(self.flags_of(found, args), Flags::union)
     }
 
     /// Counts the changes and the time of a part of a command.
@@ -247,8 +222,7 @@ impl Executor {
             turns.awaited.push(token.thread());
             let request = BarrierRequest { connection: token, number: turns.requested };
             self.shared.workers.post(token.thread(), Mail::PauseRequest(request));
-            let timeout = Some(TURNS_TIME_MAX);
-            client.session.blocked = Some(Blocked { timeout, reason: BlockReason::Barrier });
+            client.block(BlockReason::Barrier, Some(TURNS_TIME_MAX));
         }
     }
 
@@ -268,7 +242,7 @@ impl Executor {
         if turns.awaited.is_empty() {
             return false;
         }
-        client.session.blocked = Some(Blocked { timeout: Some(TURNS_TIME_MAX), reason });
+        client.block(reason, Some(TURNS_TIME_MAX));
         true
     }
 
@@ -339,28 +313,13 @@ impl Executor {
             self.latching.report_late_misses();
             return;
         }
-        let started = self.latency_start();
+        let started = self.settings.latency_start();
         self.latching.delete_found_expired();
         self.latching.report_late_misses();
         if !self.latching.deferred.garbage.is_empty() {
             self.free_garbage();
         }
-        self.latency_end(started, "expire-del");
-    }
-
-    /// The time, if the latency monitor is on.
-    pub fn latency_start(&self) -> Option<Ticks> {
-        (self.settings.config.latency_monitor_threshold > 0).then(Ticks::now)
-    }
-
-    /// Reports an event that began at `started` to the latency monitor, if it took long.
-    pub fn latency_end(&self, started: Option<Ticks>, event: &'static str) {
-        if let Some(started) = started {
-            let ms = Ticks::now().ns_since(started) / 1_000_000;
-            if ms >= self.settings.config.latency_monitor_threshold {
-                self.shared.monitoring.latency.add(event, (self.latching.mode.now.0 / 1000) as u32, ms);
-            }
-        }
+        self.settings.latency_end(&self.shared.monitoring, started, "expire-del");
     }
 
     /// Writes a slow or large command to the command logs.
@@ -411,6 +370,19 @@ fn is_shown_afterwards(command: &Command) -> bool {
 /// Whether a command may send messages or invalidations to other workers.
 fn may_publish(command: &Command) -> bool {
     command.access == Access::Queued || command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
+}
+
+/// Makes the request wait shortly, because a worker that it would send to is congested.
+#[cold]
+pub(super) fn wait_for_congestion(client: &mut Client) -> Step {
+    client.block(BlockReason::Congestion, Some(CONGESTION_WAIT));
+    Step::NotExecuted
+}
+
+fn wait_for_end_of_pause(client: &mut Client, pause: &Pause) -> Step {
+    let left_ms = pause.until().ms_since(Uptime::now());
+    client.block(BlockReason::Pause, Some(Duration::from_millis(u64::try_from(left_ms).unwrap_or(0))));
+    Step::NotExecuted
 }
 
 /// The flags of a command and of all commands of the transaction that it runs.

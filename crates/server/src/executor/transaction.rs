@@ -61,7 +61,7 @@ impl Executor {
         let first_at = whole.watch.unwrap_or(whole.multi + 1);
         let (first, exec) = (&planned.plans[first_at], &planned.plans[whole.exec]);
         let size = exec.requests.range_of(0).end - first.requests.range_of(0).start;
-        if !self.has_room_for(size) {
+        if !self.eviction().has_room_for(size) {
             return None;
         }
         let keys = planned.keys_between(first_at, whole.exec);

@@ -108,9 +108,9 @@ pub(super) struct ScriptCall {
     pub(super) client: u64,
 }
 
-/// What the script has done until now.
+/// What was observed of the script until now.
 #[derive(Default)]
-pub(super) struct Progress {
+pub(super) struct Observed {
     pub(super) has_written: bool,
     pub(super) has_met_undeclared: bool,
     /// Whether one of its commands accesses all slots.
@@ -131,7 +131,7 @@ pub struct Job {
     pub(super) config: Arc<Config>,
     pub(super) thresholds: Thresholds,
     pub(super) script: ScriptCall,
-    pub(super) progress: Progress,
+    pub(super) observed: Observed,
     pub(super) timing: Timing,
     pub(super) out: Vec<u8>,
     pub(super) planned: Vec<PlannedKey>,
@@ -172,7 +172,7 @@ impl Job {
                 protocol: Protocol::Resp2,
                 client: 0,
             },
-            progress: Progress::default(),
+            observed: Observed::default(),
             timing: Timing::new(now),
             out: Vec::new(),
             planned: Vec::new(),
@@ -208,7 +208,7 @@ impl Job {
         own.flags |= caller.flags & (SessionFlags::TRACKING_BCAST | SessionFlags::TRACKING_NOLOOP);
         self.script.protocol = caller.protocol;
         self.memory.borrow_mut().begin();
-        self.progress = Progress::default();
+        self.observed = Observed::default();
         self.out.clear();
         self.timing.begin();
         if self.data.logs() && !self.data.effects.is_transaction() {
@@ -302,7 +302,7 @@ impl Job {
                 started: self.timing.started,
                 client: self.script.client,
                 slots: Mutex::new(slots),
-                has_written: AtomicBool::new(self.progress.has_written),
+                has_written: AtomicBool::new(self.observed.has_written),
                 is_killed: AtomicBool::new(false),
             });
             shared.scripts.running.enter(&running);

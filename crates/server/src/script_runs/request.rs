@@ -72,9 +72,9 @@ impl Job {
             self.check(found, args)?;
         }
         if found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
-            self.progress.has_written |= found.command.flags.contains(Flags::WRITE);
+            self.observed.has_written |= found.command.flags.contains(Flags::WRITE);
             if let Some(running) = &self.running {
-                running.has_written.store(self.progress.has_written, Ordering::Release);
+                running.has_written.store(self.observed.has_written, Ordering::Release);
             }
         }
         self.run(found, args, out);
@@ -105,7 +105,7 @@ impl Job {
             return refused(self, text);
         }
         if self.session.login.users_version < self.shared.access.version()
-            && !self.progress.has_written
+            && !self.observed.has_written
             && !planted(Fault::ScriptUnchecked)
         {
             self.follow_users(found)?;
@@ -124,7 +124,7 @@ impl Job {
         let (modes, flags) = (self.shared.modes.flags.load(), found.command.flags);
         let lacks_memory =
             flags.contains(Flags::DENYOOM) && self.data.mode.is_over_memory_limit && !self.script.allows_oom;
-        if modes == 0 && !lacks_memory || self.progress.has_written {
+        if modes == 0 && !lacks_memory || self.observed.has_written {
             return Ok(());
         }
         let candidate = Candidate {
@@ -207,7 +207,7 @@ impl Job {
             Access::Read => (false, self.session.tracks_reads()),
             _ => (false, false),
         };
-        self.progress.has_needed_all |= needs_all;
+        self.observed.has_needed_all |= needs_all;
         if self.data.holds_everything() && !self.script.reads_only {
             return Ok(false);
         }
@@ -219,7 +219,7 @@ impl Job {
         if all_held {
             return Ok(false);
         }
-        self.progress.has_met_undeclared = true;
+        self.observed.has_met_undeclared = true;
         let extended = self.extend(needs_all, writes);
         if let Some(running) = &self.running {
             running.set_slots(self.data.held_slots());
@@ -247,17 +247,17 @@ impl Job {
                     return Ok(false);
                 }
             }
-            if self.progress.has_written {
+            if self.observed.has_written {
                 // Else its changes would be made twice.
                 let error = CommandError::new("ERR Script accessed a key that it has not declared");
                 return Err(self.counted(None, error).into());
             }
-            self.progress.rerun_latches = self.further_latches(only_reads);
+            self.observed.rerun_latches = self.further_latches(only_reads);
             return Err(Refusal::RunAgain);
         }
         if needs_all {
-            if !self.progress.has_written {
-                self.progress.rerun_latches = ScriptLatches::Everything;
+            if !self.observed.has_written {
+                self.observed.rerun_latches = ScriptLatches::Everything;
                 return Err(Refusal::RunAgain);
             }
             let all: Vec<Slot> = (0..SLOT_COUNT as u16).map(Slot::new).collect();
@@ -285,12 +285,12 @@ impl Job {
         while !self.latches.try_latch_extra(&mut self.data, slot) {
             let is_killed = self.register().is_killed.load(Ordering::Acquire);
             let running = &self.shared.scripts.running;
-            if !self.progress.has_written
+            if !self.observed.has_written
                 && let Some(kind) = running.busy_in(slot, self.config.busy_reply_threshold)
             {
                 return Err(self.counted(None, errors::busy(kind)).into());
             }
-            if is_killed && !self.progress.has_written {
+            if is_killed && !self.observed.has_written {
                 let kind = self.script.code.as_ref().map_or(ScriptKind::Script, Code::kind);
                 return Err(self.counted(None, errors::killed(kind, "")).into());
             }

@@ -27,6 +27,7 @@ use wire::request::{Args, ArgsBuf};
 
 use super::engine::{Engine, Progress};
 use super::job::{Code, Job};
+use crate::request::admission::queued_by;
 use crate::scripts::cache::Script;
 use crate::scripts::libraries::LibrarySet;
 use crate::scripts::{ScriptLatches, Totals, errors};
@@ -159,8 +160,16 @@ impl WorkerScripts {
         }
     }
 
-    /// The flags of a request that runs a script: those of its command, until the script declares whether it writes.
+    /// The flags of a request: those of its command, or those that its script declares.
     pub fn flags_of(&self, found: ResolvedCommand, args: Args<'_>) -> Flags {
+        match found.command.access {
+            Access::Script { .. } => self.flags_of_script(found, args),
+            _ => found.command.flags,
+        }
+    }
+
+    /// Those of its command, until the script declares whether it writes.
+    fn flags_of_script(&self, found: ResolvedCommand, args: Args<'_>) -> Flags {
         let flags = found.command.flags;
         match self.resolve_of(found, args).map(|code| code.flags()) {
             Ok(declared) if !declared.contains(ScriptFlags::WITHOUT_SHEBANG) => {
@@ -169,6 +178,17 @@ impl WorkerScripts {
             }
             _ => flags,
         }
+    }
+
+    /// The flags of a request and of all requests of the transaction that it runs, as the scripts among them declare.
+    pub fn declared_flags(&self, session: &Session, found: ResolvedCommand, args: Args<'_>) -> Flags {
+        let queued = queued_by(session, found).map(|queued| self.flags_of(queued.found, queued.args));
+        queued.fold(self.flags_of(found, args), Flags::union)
+    }
+
+    /// Whether a request, or one of the transaction that it runs, may change data. Some reads do, as `PFCOUNT`.
+    pub fn may_change(&self, session: &Session, found: ResolvedCommand, args: Args<'_>) -> bool {
+        self.declared_flags(session, found, args).intersects(Flags::WRITE | Flags::MAY_REPLICATE)
     }
 
     /// Returns the latches with which the script that has just run must be run again.
@@ -459,15 +479,15 @@ impl WorkerScripts {
         };
         if let Some(Code::Script(script)) = &job.script.code {
             let needs_everything = &script.needs_everything;
-            if matches!(outcome, Outcome::Again) && job.progress.has_needed_all {
+            if matches!(outcome, Outcome::Again) && job.observed.has_needed_all {
                 needs_everything.store(true, Ordering::Relaxed);
-            } else if !job.progress.has_needed_all && job.data.holds_everything() {
+            } else if !job.observed.has_needed_all && job.data.holds_everything() {
                 // What an earlier run has shown is not true of this one.
                 needs_everything.store(false, Ordering::Relaxed);
             }
         }
         let kind = job.script.code.as_ref().map_or(ScriptKind::Script, Code::kind);
-        if job.progress.has_met_undeclared && !matches!(outcome, Outcome::Again) {
+        if job.observed.has_met_undeclared && !matches!(outcome, Outcome::Again) {
             Totals::count(&self.shared.scripts.totals.undeclared);
         }
         job.end(ctx, ctx.session.flags.contains(SessionFlags::IN_EXEC));
@@ -486,7 +506,7 @@ impl WorkerScripts {
             Outcome::Killed { place } => Err(errors::killed(kind, &place)),
             Outcome::Again => {
                 Totals::count(&self.shared.scripts.totals.repeated);
-                self.rerun_latches.set(Some(std::mem::take(&mut job.progress.rerun_latches)));
+                self.rerun_latches.set(Some(std::mem::take(&mut job.observed.rerun_latches)));
                 Ok(())
             }
         };

@@ -75,7 +75,7 @@ impl Worker {
         self.waits.remove_lingering(&mut self.executor.latching);
         self.refuse_parked();
         self.invalidate_after_replies();
-        self.executor.tick_scripts();
+        self.executor.scripts.tick();
         if self.ending.is_retiring {
             self.move_all_away();
         } else if self.clock.uptime >= self.cron.next_balance {
@@ -118,7 +118,7 @@ impl Worker {
         shared.migration_sockets.close_unused(now);
         if self.executor.settings.config.maxmemory > 0 {
             // Buffers grow without a write, and the limit may have been lowered.
-            self.executor.make_room(0);
+            self.executor.eviction().make_room(0);
         } else {
             shared.memory.is_over_limit.store(false, Ordering::Relaxed);
         }

@@ -56,7 +56,7 @@ impl Defragmenter {
     /// Runs one step.
     pub(super) fn run(&mut self, executor: &mut Executor, shared: &Shared) {
         let stretch_ns = u64::from(executor.settings.config.active_defrag_cycle_us).max(1) * 1000;
-        let latency = executor.latency_start();
+        let latency = executor.settings.latency_start();
         let started = Ticks::now();
         let limit = stretch_ns.min(self.left_ns);
         let within = || Ticks::now().ns_since(started) < limit;
@@ -75,7 +75,7 @@ impl Defragmenter {
         statistics.defrag_moved.add(done.moved_count as u64);
         statistics.defrag_seen.add(done.examined_count as u64);
         statistics.defrag_ns.add(spent);
-        executor.latency_end(latency, "active-defrag-cycle");
+        executor.settings.latency_end(&shared.monitoring, latency, "active-defrag-cycle");
     }
 }
 

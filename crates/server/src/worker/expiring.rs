@@ -51,6 +51,8 @@ impl ActiveExpiry {
         self.keys.run(&mut executor.latching, threads, within_budget, free);
         executor.statistics.expire_ns.add(Ticks::now().ns_since(started));
         executor.statistics.expire_cut_short.add(u64::from(cut_short));
-        executor.latency_end(Some(started).filter(|_| executor.latency_start().is_some()), "expire-cycle");
+        let settings = &executor.settings;
+        let watched = Some(started).filter(|_| settings.latency_start().is_some());
+        settings.latency_end(&shared.monitoring, watched, "expire-cycle");
     }
 }

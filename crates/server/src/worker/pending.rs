@@ -16,8 +16,8 @@ const AFTER_EVENTS: [PendingWork; 6] = [
     PendingWork { is_left: |worker| !worker.arrivals.are_empty(), run: Worker::accept_arrivals },
     PendingWork { is_left: |worker| !worker.encryption.waiting.is_empty(), run: Worker::continue_handshakes },
     PendingWork {
-        is_left: |worker| worker.executor.is_evicting(),
-        run: |worker| worker.executor.continue_eviction(),
+        is_left: |worker| worker.executor.budget.is_evicting(),
+        run: |worker| worker.executor.eviction().resume(),
     },
     PendingWork {
         is_left: |worker| worker.cron.defragmenter.has_time(),
