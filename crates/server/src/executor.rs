@@ -42,7 +42,7 @@ use os::clock::Ticks;
 use sync::simulation::{self, Gap};
 use wire::request::{Args, Parser, RequestLimits, Sender};
 
-use self::plan::{Place, Refusal};
+use self::plan::{PlanRefusal, RequestPlace};
 use crate::connection::client::{Client, Logged, ParkedRequest, Wait};
 use crate::logging;
 use crate::monitoring::command_log::Cost;
@@ -57,7 +57,7 @@ use handler::{context, run_handler};
 use planner::Planner;
 use serving::{BeginWait, ServeContext};
 pub use serving::{DeferredAim, DeferredServe, DeferredStep};
-pub use settings::Settings;
+pub use settings::WorkerSettings;
 pub use special_modes::TURNS_TIME_MAX;
 use time::TimeRead;
 
@@ -77,7 +77,7 @@ pub struct Executor {
     /// The data, as the running command may access it.
     pub latching: Latching<'static>,
     /// The settings that this worker uses.
-    pub settings: Settings,
+    pub settings: WorkerSettings,
     /// What is known of the memory that requests may use.
     pub budget: MemoryBudget,
     planner: Planner,
@@ -159,7 +159,7 @@ impl Executor {
             subscriptions,
             scripts,
             latching: Latching::new(&shared.keyspace, thread, seed),
-            settings: Settings::new(shared, false),
+            settings: WorkerSettings::new(shared, false),
             budget: MemoryBudget::default(),
             planner: Planner::new(shared),
             time_read: TimeRead::now(),
@@ -176,7 +176,7 @@ impl Executor {
 
     /// Switches to the configuration in force.
     pub fn apply_config(&mut self) {
-        self.settings = Settings::new(self.shared, self.is_replay);
+        self.settings = WorkerSettings::new(self.shared, self.is_replay);
         self.budget.revoke_grant();
         let config = &self.settings.config;
         self.latching.events.wanted = match self.is_replay {
@@ -322,7 +322,7 @@ impl Executor {
         let Planned { batch, plans, parsed, .. } = planned;
         self.refresh_time(*started);
         self.slice_began.get_or_insert(*started);
-        let mut place = Place::default();
+        let mut place = RequestPlace::default();
         loop {
             if let Some(plan) = plans.get(place.plan)
                 && plan.is_plain
@@ -335,13 +335,13 @@ impl Executor {
             let Some(plan) = plans.get(place.plan) else { break };
             let range = plan.requests.range_of(place.nth);
             let is_enough = client.replies.size() > OUTPUT_YIELD_SIZE || self.is_slice_over(*started);
-            if is_enough && place != Place::default() {
+            if is_enough && place != RequestPlace::default() {
                 client.parser = Parser::new();
                 return (range.start, Some(Processed::Yielded));
             }
             if (plan.id == self.planner.multi_id || plan.id == self.planner.watch_id)
                 && plan.command.is_some()
-                && plan.refusal == Refusal::None
+                && plan.refusal == PlanRefusal::None
                 && self.is_plain(client)
                 && let Some(behind) = self.run_transaction(client, planned, bytes, place, started, host)
             {
@@ -386,7 +386,7 @@ impl Executor {
         client: &mut Client,
         planned: &Planned,
         bytes: &[u8],
-        place: Place,
+        place: RequestPlace,
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Step {
@@ -396,7 +396,7 @@ impl Executor {
             self.latching.release();
             return Step::Stop;
         }
-        let Some(found) = plan.found().filter(|_| plan.refusal == Refusal::None) else {
+        let Some(found) = plan.found().filter(|_| plan.refusal == PlanRefusal::None) else {
             return self.refuse(client, plan, args);
         };
         let (command, keys) = (found.command, planned.keys_of(plan, nth));

@@ -45,8 +45,8 @@ const FLUSH_TIME: Duration = Duration::from_secs(2);
 
 /// The process's log.
 struct Logger {
-    output: Output,
-    form: ArcSwap<Form>,
+    output: LogOutput,
+    form: ArcSwap<LineForm>,
     queue: Queue,
     /// How many lines are written, and the workers that wait for more.
     written: DurableLsn,
@@ -61,14 +61,14 @@ struct Logger {
 }
 
 /// The target of lines.
-enum Output {
+enum LogOutput {
     /// Standard output, through a descriptor of its own: the standard library's has a lock.
     Standard(Option<File>),
     File(PathBuf),
 }
 
 /// The form of lines.
-struct Form {
+struct LineForm {
     format: LogFormat,
     timestamp_format: LogTimestampFormat,
 }
@@ -97,17 +97,17 @@ pub fn begin_fault_report() -> bool {
 pub fn start(config: &Config) -> io::Result<()> {
     let output = match config.logfile.as_str() {
         // Without standard output, lines are lost.
-        "" => Output::Standard(io::stdout().as_fd().try_clone_to_owned().ok().map(File::from)),
+        "" => LogOutput::Standard(io::stdout().as_fd().try_clone_to_owned().ok().map(File::from)),
         path => {
             OpenOptions::new().append(true).create(true).open(path)?;
-            Output::File(std::path::absolute(path)?)
+            LogOutput::File(std::path::absolute(path)?)
         }
     };
     let syslog =
         config.syslog_enabled.then(|| Syslog::new(config.syslog_ident.clone(), config.syslog_facility));
     let logger = LOGGER.get_or_init(|| Logger {
         output,
-        form: ArcSwap::new(Arc::new(Form::new(config))),
+        form: ArcSwap::new(Arc::new(LineForm::new(config))),
         queue: Queue::default(),
         written: DurableLsn::new(Lsn(0), THREAD_COUNT_MAX),
         wake: OnceLock::new(),
@@ -142,7 +142,7 @@ pub fn set_level(level: LogLevel) {
 /// Switches to the configured form of lines.
 pub fn set_format(config: &Config) {
     if let Some(logger) = LOGGER.get() {
-        logger.form.store(Arc::new(Form::new(config)));
+        logger.form.store(Arc::new(LineForm::new(config)));
     }
 }
 
@@ -284,13 +284,13 @@ impl Logger {
     }
 }
 
-impl Form {
+impl LineForm {
     fn new(config: &Config) -> Self {
         Self { format: config.log_format, timestamp_format: config.log_timestamp_format }
     }
 }
 
-impl Output {
+impl LogOutput {
     /// Writes at once. Lines that can't be written are lost: there is no place to report that.
     fn write(&self, line: &[u8]) {
         let written = match self {
@@ -406,10 +406,10 @@ mod tests {
 
     #[test]
     fn a_stuck_writer_does_not_block_other_threads_for_ever() {
-        let form = Form::new(&Config::default());
+        let form = LineForm::new(&Config::default());
         let form = ArcSwap::new(Arc::new(form));
         let (output, write_lock, has_timed_out) =
-            (Output::Standard(None), Mutex::new(None), AtomicBool::new(false));
+            (LogOutput::Standard(None), Mutex::new(None), AtomicBool::new(false));
         let (queue, has_writer) = (Queue::default(), AtomicBool::new(false));
         let (written, wake) = (DurableLsn::new(Lsn(0), 1), OnceLock::new());
         let logger = Logger { output, form, queue, written, wake, has_writer, write_lock, has_timed_out };

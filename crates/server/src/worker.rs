@@ -61,7 +61,7 @@ use encryption::EncryptionWork;
 use ending::Ending;
 use events::{Events, Taken};
 use input::LARGE_INPUT_SIZE;
-use output::Output;
+use output::WorkerOutput;
 use waits::Waits;
 
 /// Maximum wait without checking the timers, in microseconds.
@@ -78,7 +78,7 @@ pub struct Worker {
     connections: ConnectionTable,
     arrivals: Arrivals,
     waits: Waits,
-    output: Output,
+    output: WorkerOutput,
     encryption: EncryptionWork,
     clock: Clock,
     cron: Cron,
@@ -121,7 +121,7 @@ impl Worker {
             connections: ConnectionTable::new(index, handle),
             arrivals: Arrivals::new(listeners),
             waits: Waits::default(),
-            output: Output::default(),
+            output: WorkerOutput::default(),
             encryption: EncryptionWork::default(),
             clock: Clock {
                 now: Millis(clock::unix_millis()),

@@ -27,10 +27,10 @@ const GROWTH: usize = 4;
 pub struct LargeArgument {
     /// The announced size in bytes, without the line end.
     size: usize,
-    progress: Progress,
+    progress: ArgumentProgress,
 }
 
-enum Progress {
+enum ArgumentProgress {
     Arriving(Vec<u8>),
     /// The parser as it was when the argument was complete. It holds the argument.
     Complete(Parser),
@@ -43,44 +43,44 @@ impl LargeArgument {
         debug_assert!(arrived.len() < size);
         let mut bytes = Vec::new();
         append(&mut bytes, arrived, size);
-        Self { size, progress: Progress::Arriving(bytes) }
+        Self { size, progress: ArgumentProgress::Arriving(bytes) }
     }
 
     /// Bytes that have arrived of an argument that is not complete.
     #[must_use]
     pub fn arriving_size(&self) -> usize {
-        if let Progress::Arriving(bytes) = &self.progress { bytes.len() } else { 0 }
+        if let ArgumentProgress::Arriving(bytes) = &self.progress { bytes.len() } else { 0 }
     }
 
     /// Bytes that have arrived.
     #[must_use]
     pub fn arrived_size(&self) -> usize {
-        if let Progress::Arriving(bytes) = &self.progress { bytes.len() } else { self.size }
+        if let ArgumentProgress::Arriving(bytes) = &self.progress { bytes.len() } else { self.size }
     }
 
     /// Bytes of memory that it uses.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        if let Progress::Arriving(bytes) = &self.progress { bytes.capacity() } else { self.size }
+        if let ArgumentProgress::Arriving(bytes) = &self.progress { bytes.capacity() } else { self.size }
     }
 
     /// Adds input to an argument that is arriving, and passes it to the parser when input behind it arrives. Returns that
     /// input.
     pub fn fill<'a>(&mut self, data: &'a [u8], parser: &mut Parser) -> &'a [u8] {
-        let Progress::Arriving(bytes) = &mut self.progress else { return data };
+        let ArgumentProgress::Arriving(bytes) = &mut self.progress else { return data };
         let (part, rest) = data.split_at(data.len().min(self.size - bytes.len()));
         append(bytes, part, self.size);
         // Until its line end arrives, it counts as input.
         if bytes.len() == self.size && !rest.is_empty() {
             parser.detach(Arc::new(std::mem::take(bytes)));
-            self.progress = Progress::Complete(parser.clone());
+            self.progress = ArgumentProgress::Complete(parser.clone());
         }
         rest
     }
 
     /// Makes a parser that was reset continue behind the argument.
     pub fn continue_parsing(&self, parser: &mut Parser) {
-        if let Progress::Complete(behind) = &self.progress
+        if let ArgumentProgress::Complete(behind) = &self.progress
             && !parser.has_detached()
         {
             *parser = behind.clone();
@@ -89,7 +89,7 @@ impl LargeArgument {
 
     /// Frees the memory in which nothing has arrived.
     pub fn shrink(&mut self) {
-        if let Progress::Arriving(bytes) = &mut self.progress {
+        if let ArgumentProgress::Arriving(bytes) = &mut self.progress {
             bytes.shrink_to_fit();
         }
     }

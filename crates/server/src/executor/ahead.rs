@@ -4,7 +4,7 @@ use base::DbIndex;
 use commands::command::Categories;
 use keyspace::{Keyspace, PRELOADED_KEY_COUNT_MAX, Preloaded};
 
-use super::plan::{Place, Plan, Planned};
+use super::plan::{Plan, Planned, RequestPlace};
 
 /// Commands that work on collections.
 const ON_COLLECTIONS: Categories = Categories::SET
@@ -24,7 +24,7 @@ pub(super) struct Ahead<'a> {
 impl Ahead<'_> {
     /// Preloads the collections of the next requests, from `place` on, if there are several.
     #[inline(always)]
-    pub(super) fn preload(&self, keyspace: &Keyspace, place: Place) {
+    pub(super) fn preload(&self, keyspace: &Keyspace, place: RequestPlace) {
         // One plan may cover many requests: for most runs this test is the whole cost.
         if self.next_plans(place).any(is_on_collection) {
             self.preload_some(keyspace, place);
@@ -33,7 +33,7 @@ impl Ahead<'_> {
 
     /// The plans of the next requests.
     #[inline(always)]
-    fn next_plans(&self, place: Place) -> impl Iterator<Item = &Plan> {
+    fn next_plans(&self, place: RequestPlace) -> impl Iterator<Item = &Plan> {
         let mut left = place.nth + PRELOADED_KEY_COUNT_MAX;
         let plans = self.planned.plans[place.plan..].iter();
         plans.take_while(move |plan| {
@@ -44,7 +44,7 @@ impl Ahead<'_> {
     }
 
     /// The next requests, as many as are preloaded together.
-    fn next(&self, place: Place) -> impl Iterator<Item = (&Plan, usize)> {
+    fn next(&self, place: RequestPlace) -> impl Iterator<Item = (&Plan, usize)> {
         let places = std::iter::successors(Some(place), |place| Some(self.planned.behind(*place, 1)));
         let requests = places.map_while(|place| Some((self.planned.plans.get(place.plan)?, place.nth)));
         requests.take(PRELOADED_KEY_COUNT_MAX)
@@ -52,7 +52,7 @@ impl Ahead<'_> {
 
     /// Whether all requests are for one key, which is then in the caches. Not for the members of a set or
     /// the fields of a hash: these are preloaded.
-    fn is_one_hot_key(&self, place: Place) -> bool {
+    fn is_one_hot_key(&self, place: RequestPlace) -> bool {
         let hash = |(plan, nth)| self.planned.first_key_of(plan, nth).map(|key| key.hash);
         let has_leaves = |plan: &Plan| {
             let categories = Categories::SET.union(Categories::HASH);
@@ -63,7 +63,7 @@ impl Ahead<'_> {
     }
 
     #[inline(never)]
-    fn preload_some(&self, keyspace: &Keyspace, place: Place) {
+    fn preload_some(&self, keyspace: &Keyspace, place: RequestPlace) {
         if self.next(place).nth(1).is_none() || self.is_one_hot_key(place) {
             return;
         }

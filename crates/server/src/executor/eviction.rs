@@ -22,7 +22,7 @@ use keyspace::{EvictionOrder, EvictionPolicy, Evictor, Latching};
 use os::clock::Ticks;
 use sync::atomic::Ordering;
 
-use super::settings::Settings;
+use super::settings::WorkerSettings;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
 
@@ -126,7 +126,7 @@ impl MemoryBudget {
 pub struct Eviction<'a> {
     pub(super) budget: &'a mut MemoryBudget,
     pub(super) latching: &'a mut Latching<'static>,
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a WorkerSettings,
     pub(super) flags: &'static GlobalFlags,
     pub(super) shared: &'static Shared,
 }

@@ -16,7 +16,7 @@ use sync::simulation::{self, Gap};
 use super::ahead::Ahead;
 use super::handler::{context, run_handler};
 use super::latching::latch_keys;
-use super::plan::{Place, Planned};
+use super::plan::{Planned, RequestPlace};
 use super::serving::Serving;
 use super::{CurrentRequest, Executor};
 use crate::connection::client::Client;
@@ -31,7 +31,7 @@ const TIMED_TOGETHER_NS_MAX: u64 = 100_000;
 const PLAIN_LOG_SIZE: usize = 64 << 10;
 
 /// Consecutive executions of one command.
-struct Run {
+struct PlainRun {
     /// `None`: none yet.
     id: Option<CommandId>,
     /// The index of the first request.
@@ -62,14 +62,14 @@ impl Executor {
         client: &mut Client,
         planned: &Planned,
         bytes: &[u8],
-        place: Place,
+        place: RequestPlace,
         started: &mut Ticks,
         host: &dyn Host,
-    ) -> Place {
+    ) -> RequestPlace {
         simulation::pass(Gap::Admitted);
         let mut count = 0;
         let mut notable_sizes = (0, 0);
-        let mut run = Run { id: None, first: 0 };
+        let mut run = PlainRun { id: None, first: 0 };
         let protocol = client.session.protocol;
         self.latching.mode.touch = true;
         let (out, parts) = (&mut client.replies.bytes, &mut client.replies.parts);
@@ -224,7 +224,7 @@ impl Executor {
     }
 }
 
-impl Run {
+impl PlainRun {
     /// Counts the run, which ends before the request with index `end`; the next run begins. Returns how
     /// long one of its executions took, in nanoseconds.
     #[inline]

@@ -30,7 +30,7 @@ pub struct Planned {
 
 /// A request of a batch: the `nth` request of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RequestPlace {
     pub(super) plan: usize,
     pub(super) nth: usize,
 }
@@ -100,12 +100,12 @@ impl Planned {
     }
 
     /// The place `count` requests after `place`.
-    pub(super) fn behind(&self, place: Place, count: usize) -> Place {
-        let mut place = Place { nth: place.nth + count, ..place };
+    pub(super) fn behind(&self, place: RequestPlace, count: usize) -> RequestPlace {
+        let mut place = RequestPlace { nth: place.nth + count, ..place };
         while let Some(plan) = self.plans.get(place.plan)
             && let Some(nth) = place.nth.checked_sub(plan.requests.count())
         {
-            place = Place { plan: place.plan + 1, nth };
+            place = RequestPlace { plan: place.plan + 1, nth };
         }
         place
     }
@@ -119,7 +119,7 @@ pub(super) struct Plan {
     pub(super) command: Option<&'static Command>,
     pub(super) id: CommandId,
     pub(super) plan_kind: PlanKind,
-    pub(super) refusal: Refusal,
+    pub(super) refusal: PlanRefusal,
     /// The requests only touch keys, never take long, and do not change the connection: see `plain.rs`.
     pub(super) is_plain: bool,
     /// The index of the first key of the first request; the keys of the others follow.
@@ -137,7 +137,7 @@ impl Plan {
             command: Some(found.command),
             id: found.id,
             plan_kind: found.plan_kind,
-            refusal: Refusal::None,
+            refusal: PlanRefusal::None,
             is_plain: false,
             first_key: first_key as u32,
             key_count: 0,
@@ -159,7 +159,7 @@ impl Plan {
 
 /// The reason why a request is refused in any state of its client.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum PlanRefusal {
     None,
     Unknown,
     UnknownSub,
@@ -198,9 +198,9 @@ mod tests {
         }
         let planned = planned(&bytes);
         assert_eq!(planned.plans.len(), 6);
-        let (mut place, mut ends_at) = (Place::default(), 0);
+        let (mut place, mut ends_at) = (RequestPlace::default(), 0);
         for (number, request) in requests.iter().enumerate() {
-            assert_eq!(planned.behind(Place::default(), number), place);
+            assert_eq!(planned.behind(RequestPlace::default(), number), place);
             let plan = &planned.plans[place.plan];
             let words: Vec<_> = planned.args(plan, place.nth, &bytes).iter().collect();
             assert_eq!(words.join(&b' '), request.as_bytes());
@@ -208,7 +208,7 @@ mod tests {
             assert_eq!(range.start, ends_at);
             (place, ends_at) = (planned.behind(place, 1), range.end);
         }
-        assert_eq!((place, ends_at), (Place { plan: 6, nth: 0 }, bytes.len()));
+        assert_eq!((place, ends_at), (RequestPlace { plan: 6, nth: 0 }, bytes.len()));
     }
 
     #[test]

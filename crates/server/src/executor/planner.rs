@@ -14,7 +14,7 @@ use commands::table::{CommandId, NUMBERED};
 use keyspace::{Hints, KeyHasher};
 use wire::request::{Args, Batch, Parser, RequestLimits, Series};
 
-use super::plan::{PLAIN_KEY_COUNT_MAX, Plan, Planned, Refusal};
+use super::plan::{PLAIN_KEY_COUNT_MAX, Plan, PlanRefusal, Planned};
 use super::prefetch::PrefetchPipeline;
 use crate::shared::Shared;
 
@@ -152,30 +152,30 @@ impl Planner {
         let Some(mut found) = found else {
             let (command, id) = (None, CommandId(0));
             let (first_key, key_count) = (first_key as u32, 0);
-            let (plan_kind, refusal, is_plain) = (PlanKind::Other, Refusal::Unknown, false);
+            let (plan_kind, refusal, is_plain) = (PlanKind::Other, PlanRefusal::Unknown, false);
             return Plan { requests, command, id, plan_kind, refusal, is_plain, first_key, key_count };
         };
-        let mut refusal = Refusal::None;
+        let mut refusal = PlanRefusal::None;
         if !found.command.subcommands.is_empty() && first.len() > 1 {
             match self.shared.commands.find_sub(found, first.at(1)) {
                 Some(sub) => found = sub,
-                None => refusal = Refusal::UnknownSub,
+                None => refusal = PlanRefusal::UnknownSub,
             }
         }
         let mut plan = Plan { refusal, ..Plan::to_run(found, requests, first_key) };
-        if plan.refusal != Refusal::None {
+        if plan.refusal != PlanRefusal::None {
             return plan;
         }
         let command = found.command;
         if !command.accepts(first.len()) {
-            plan.refusal = Refusal::Arity;
+            plan.refusal = PlanRefusal::Arity;
             return plan;
         }
         if !command.keys.is_empty() {
             let mut indexes = std::mem::take(&mut self.found);
             indexes.clear();
             if !find_keys(command, first, &mut indexes) {
-                plan.refusal = Refusal::Keys;
+                plan.refusal = PlanRefusal::Keys;
             }
             plan.key_count = indexes.len() as u32;
             for args in batch.args_from(&requests, 0, bytes) {
@@ -184,7 +184,7 @@ impl Planner {
             self.found = indexes;
         }
         plan.is_plain = found.plan_kind != PlanKind::Other
-            && plan.refusal == Refusal::None
+            && plan.refusal == PlanRefusal::None
             && (1..=PLAIN_KEY_COUNT_MAX).contains(&plan.key_count);
         plan
     }

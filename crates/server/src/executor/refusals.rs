@@ -8,7 +8,7 @@ use commands::table::ResolvedCommand;
 use wire::reply::ReplyBuffer;
 use wire::request::{Args, ProtocolError};
 
-use super::plan::{Plan, Refusal};
+use super::plan::{Plan, PlanRefusal};
 use super::{Executor, Step};
 use crate::connection::client::{Attempt, Client};
 
@@ -32,20 +32,22 @@ impl Executor {
             client.session.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
             return Step::Stop;
         }
-        let known = plan.found().filter(|_| plan.refusal != Refusal::UnknownSub);
+        let known = plan.found().filter(|_| plan.refusal != PlanRefusal::UnknownSub);
         client.session.ran.last = known.map(|found| found.id);
         let is_open = plan.found().is_some_and(|found| found.command.flags.contains(Flags::NO_AUTH));
         if !is_open && self.is_unauthenticated(client) {
             self.answer_error(client, &CommandError::NO_AUTH);
             return Step::Done;
         }
-        if plan.refusal == Refusal::Keys
+        if plan.refusal == PlanRefusal::Keys
             && let Some(step) = plan.found().and_then(|found| self.deny(client, found, args))
         {
             return step;
         }
         let error = match (plan.refusal, plan.found()) {
-            (Refusal::Arity | Refusal::UnknownSub, Some(found)) if full_name(found).starts_with("debug") => {
+            (PlanRefusal::Arity | PlanRefusal::UnknownSub, Some(found))
+                if full_name(found).starts_with("debug") =>
+            {
                 let permission = client.session.may_debug(&self.settings.config);
                 if permission.is_ok()
                     && args.len() > 1
@@ -58,12 +60,12 @@ impl Executor {
                 }
                 permission.err().filter(|_| args.len() > 1).unwrap_or_else(|| unknown_debug_subcommand(args))
             }
-            (Refusal::Arity, Some(found)) => CommandError::wrong_arity(&full_name(found)),
-            (Refusal::Keys, _) => CommandError::new("ERR Invalid arguments specified for command"),
-            (Refusal::UnknownSub, Some(found)) => unknown_subcommand(found.command.name, args.at(1)),
+            (PlanRefusal::Arity, Some(found)) => CommandError::wrong_arity(&full_name(found)),
+            (PlanRefusal::Keys, _) => CommandError::new("ERR Invalid arguments specified for command"),
+            (PlanRefusal::UnknownSub, Some(found)) => unknown_subcommand(found.command.name, args.at(1)),
             _ => unknown_command(args),
         };
-        match plan.found().filter(|_| plan.refusal == Refusal::Arity) {
+        match plan.found().filter(|_| plan.refusal == PlanRefusal::Arity) {
             Some(found) => self.reject(client, found, &error),
             None => self.answer_error(client, &error),
         }

@@ -12,7 +12,7 @@ use crate::monitoring::command_log::Thresholds;
 use crate::shared::Shared;
 
 /// The settings that a worker uses until it switches to a new configuration.
-pub struct Settings {
+pub struct WorkerSettings {
     /// The configuration.
     pub config: Arc<Config>,
     /// The users.
@@ -31,7 +31,7 @@ pub struct Settings {
     pub query_size_kept_max: usize,
 }
 
-impl Settings {
+impl WorkerSettings {
     /// Returns the settings in force. `is_replay`: for requests that were executed before.
     pub(super) fn new(shared: &Shared, is_replay: bool) -> Self {
         // Before the configuration, so that a change meanwhile is not missed.

@@ -19,7 +19,7 @@ use wire::reply::ReplyBuffer;
 
 use super::handler::{context, run_handler};
 use super::latching::{latch_in_order, latch_keys};
-use super::plan::{PLAIN_KEY_COUNT_MAX, Place, Plan, Planned, Refusal};
+use super::plan::{PLAIN_KEY_COUNT_MAX, Plan, PlanRefusal, Planned, RequestPlace};
 use super::{CurrentRequest, Executor};
 use crate::connection::client::Client;
 use crate::monitoring::command_log::Cost;
@@ -47,10 +47,10 @@ impl Executor {
         client: &mut Client,
         planned: &Planned,
         bytes: &[u8],
-        place: Place,
+        place: RequestPlace,
         started: &mut Ticks,
         host: &dyn Host,
-    ) -> Option<Place> {
+    ) -> Option<RequestPlace> {
         if client.session.login.user.is_restricted() {
             return None;
         }
@@ -121,7 +121,7 @@ impl Executor {
         let reply_size = client.replies.bytes.len() - exec_mark + client.replies.parts.size_since(mark);
         let cost = Cost { ns, reply_size, request_size: exec.requests.size() };
         self.log_if_notable(client, exec.found()?, args, cost);
-        Some(planned.behind(Place { plan: whole.exec, nth: 0 }, 1))
+        Some(planned.behind(RequestPlace { plan: whole.exec, nth: 0 }, 1))
     }
 
     /// Latches the keys of a transaction and those watched before it, if all latches are free now.
@@ -208,18 +208,18 @@ impl Executor {
 
     /// Returns the transaction that `MULTI`, or `WATCH` directly before it, begins at this place, if it is complete
     /// and plain.
-    fn whole_transaction(&self, planned: &Planned, place: Place) -> Option<Whole> {
+    fn whole_transaction(&self, planned: &Planned, place: RequestPlace) -> Option<Whole> {
         let is_watch =
             |plan: &Plan| plan.id == self.planner.watch_id && plan.key_count <= PLAIN_KEY_COUNT_MAX;
         let watch = is_watch(&planned.plans[place.plan]).then_some(place.plan);
         let multi = place.plan + usize::from(watch.is_some());
         let plan = planned.plans.get(multi)?;
-        if place.nth > 0 || plan.id != self.planner.multi_id || plan.refusal != Refusal::None {
+        if place.nth > 0 || plan.id != self.planner.multi_id || plan.refusal != PlanRefusal::None {
             return None;
         }
         let (mut count, mut mode) = (0, Mode::Read);
         for (at, plan) in planned.plans.iter().enumerate().skip(multi + 1) {
-            let command = plan.command.filter(|_| plan.refusal == Refusal::None)?;
+            let command = plan.command.filter(|_| plan.refusal == PlanRefusal::None)?;
             if command.access == Access::Queued {
                 return (count > 0).then_some(Whole { watch, multi, exec: at, count, mode });
             }

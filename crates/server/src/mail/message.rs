@@ -81,33 +81,33 @@ impl Message {
 
     /// The form for subscribers of its channel.
     #[must_use]
-    pub fn to_channel(&self) -> Form<'_> {
+    pub fn to_channel(&self) -> MessageForm<'_> {
         self.form(&self.frame[..self.tail_at])
     }
 
     /// The form for subscribers of a pattern; `head` is the buffer for their head.
     #[must_use]
-    pub fn to_pattern<'a>(&'a self, pattern: &[u8], head: &'a mut Vec<u8>) -> Form<'a> {
+    pub fn to_pattern<'a>(&'a self, pattern: &[u8], head: &'a mut Vec<u8>) -> MessageForm<'a> {
         head.clear();
         head.extend_from_slice(b"4\r\n$8\r\npmessage\r\n");
         ReplyBuffer::new(head, Protocol::Resp2).bulk(pattern);
         self.form(head)
     }
 
-    fn form<'a>(&'a self, head: &'a [u8]) -> Form<'a> {
-        Form { head, tail: &self.frame[self.tail_at..], shared_text: self.shared_text.as_ref() }
+    fn form<'a>(&'a self, head: &'a [u8]) -> MessageForm<'a> {
+        MessageForm { head, tail: &self.frame[self.tail_at..], shared_text: self.shared_text.as_ref() }
     }
 }
 
 /// A message in the form for one kind of receiver.
 #[derive(Clone, Copy)]
-pub struct Form<'a> {
+pub struct MessageForm<'a> {
     head: &'a [u8],
     tail: &'a [u8],
     shared_text: Option<&'a Arc<Vec<u8>>>,
 }
 
-impl<'a> Form<'a> {
+impl<'a> MessageForm<'a> {
     /// Its text as a bulk string, if it is to be shared.
     #[must_use]
     pub fn shared_text(&self) -> Option<&'a Arc<Vec<u8>>> {
@@ -138,7 +138,7 @@ impl<'a> Form<'a> {
 mod tests {
     use super::*;
 
-    fn written(form: Form<'_>, protocol: Protocol) -> String {
+    fn written(form: MessageForm<'_>, protocol: Protocol) -> String {
         let mut out = Vec::new();
         form.write(&mut out, protocol);
         out.escape_ascii().to_string()

@@ -24,7 +24,7 @@ use super::invalidation::write_invalidation_of_all;
 use crate::connection::Connection;
 use crate::connection::token::Token;
 use crate::mail::invalidation::{Broadcast, Invalidation};
-use crate::mail::message::{Form, Message};
+use crate::mail::message::{Message, MessageForm};
 use crate::mail::{Mail, WorkerHandle};
 
 /// The local subscriptions of a worker.
@@ -316,7 +316,7 @@ impl LocalSubscriptions {
     }
 
     /// Calls `deliver` for each receiver of a message, with the message's form for it.
-    pub fn deliver(&self, message: &Message, mut deliver: impl FnMut(Token, Form<'_>)) {
+    pub fn deliver(&self, message: &Message, mut deliver: impl FnMut(Token, MessageForm<'_>)) {
         self.for_each_name(message, |_, subscribers, stamp, form| {
             for (token, since) in subscribers.iter() {
                 if since <= stamp {
@@ -331,7 +331,7 @@ impl LocalSubscriptions {
     fn for_each_name(
         &self,
         message: &Message,
-        mut visit: impl FnMut((SubscriptionKind, &[u8]), &Subscribers, u64, Form<'_>),
+        mut visit: impl FnMut((SubscriptionKind, &[u8]), &Subscribers, u64, MessageForm<'_>),
     ) {
         let all = self.subscribers.borrow();
         let heading = &message.heading;

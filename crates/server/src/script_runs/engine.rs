@@ -33,13 +33,13 @@ enum Input {
 }
 
 /// The reason for a pause of the coroutine.
-enum Output {
+enum EngineOutput {
     Done(Box<Job>, Outcome),
     Paused,
 }
 
 /// The state of a run after a step.
-pub(super) enum Progress {
+pub(super) enum EngineStep {
     /// It has ended.
     Done(Box<Job>, Outcome),
     /// It is to be continued.
@@ -48,7 +48,7 @@ pub(super) enum Progress {
 
 /// An interpreter, and the job that it runs or has run last.
 pub(super) struct Engine {
-    coroutine: Coroutine<Input, Output>,
+    coroutine: Coroutine<Input, EngineOutput>,
     interpreter: Rc<RefCell<Interpreter<Job>>>,
     /// The job for the next run.
     pub(super) job: Option<Box<Job>>,
@@ -83,14 +83,14 @@ impl Engine {
         let own = Rc::clone(&interpreter);
         let coroutine = Coroutine::new(STACK_SIZE, move |pauser, first| {
             let pause = pauser.clone();
-            let pause: Rc<dyn Fn()> = Rc::new(move || drop(pause.pause(Output::Paused)));
+            let pause: Rc<dyn Fn()> = Rc::new(move || drop(pause.pause(EngineOutput::Paused)));
             let in_hook = Rc::clone(&pause);
             own.borrow().set_pause(move || in_hook());
             let mut input = first;
             while let Input::Run(mut job) = input {
                 job.timing.pause = job.timing.may_pause.then(|| Rc::clone(&pause));
                 let (job, outcome) = run(&own, job);
-                input = pauser.pause(Output::Done(job, outcome));
+                input = pauser.pause(EngineOutput::Done(job, outcome));
             }
         })?;
         let libraries_memory = MemoryShare::new(&scripts.function_memory);
@@ -114,19 +114,19 @@ impl Engine {
     }
 
     /// Begins a run.
-    pub(super) fn begin(&mut self, job: Box<Job>) -> Progress {
+    pub(super) fn begin(&mut self, job: Box<Job>) -> EngineStep {
         self.resume(Input::Run(job))
     }
 
     /// Continues a paused run.
-    pub(super) fn continue_run(&mut self) -> Progress {
+    pub(super) fn continue_run(&mut self) -> EngineStep {
         self.resume(Input::Continue)
     }
 
-    fn resume(&mut self, input: Input) -> Progress {
+    fn resume(&mut self, input: Input) -> EngineStep {
         match self.coroutine.resume(input) {
-            Some(Output::Done(job, outcome)) => Progress::Done(job, outcome),
-            Some(Output::Paused) => Progress::Paused,
+            Some(EngineOutput::Done(job, outcome)) => EngineStep::Done(job, outcome),
+            Some(EngineOutput::Paused) => EngineStep::Paused,
             None => unreachable!("it ends with the engine only"),
         }
     }

@@ -316,8 +316,8 @@ impl Server for Job {
         self.session.protocol = if is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
         match self.request(args, out) {
             Ok(()) => true,
-            Err(super::request::Refusal::RunAgain) => false,
-            Err(super::request::Refusal::Error(error)) => {
+            Err(super::request::CallRefusal::RunAgain) => false,
+            Err(super::request::CallRefusal::Error(error)) => {
                 out.clear();
                 ReplyBuffer::new(out, self.session.protocol).error(error.text());
                 true

@@ -30,14 +30,14 @@ use crate::shared::modes::GlobalFlags;
 const FURTHER_COUNT_MAX: usize = 256;
 
 /// Why a command is not run.
-pub(super) enum Refusal {
+pub(super) enum CallRefusal {
     /// The reply is an error.
     Error(CommandError),
     /// The script must be run again, with other latches.
     RunAgain,
 }
 
-impl From<CommandError> for Refusal {
+impl From<CommandError> for CallRefusal {
     fn from(error: CommandError) -> Self {
         Self::Error(error)
     }
@@ -57,7 +57,7 @@ impl Job {
     }
 
     /// Runs a command, and writes its reply.
-    pub(super) fn request(&mut self, args: Args<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub(super) fn request(&mut self, args: Args<'_>, out: &mut Vec<u8>) -> Result<(), CallRefusal> {
         let container = self.shared.commands.find(args.name());
         let container =
             container.ok_or_else(|| self.counted(None, CommandError::new(errors::UNKNOWN_COMMAND)))?;
@@ -192,7 +192,7 @@ impl Job {
     }
 
     /// Checks that the latches that the command needs are held, or takes them. Returns whether the script has waited.
-    fn hold(&mut self, found: ResolvedCommand, args: Args<'_>) -> Result<bool, Refusal> {
+    fn hold(&mut self, found: ResolvedCommand, args: Args<'_>) -> Result<bool, CallRefusal> {
         let command = found.command;
         let reaches = !self.session.login.user.is_restricted() || {
             let (db, db_count) = (self.session.db, self.data.db_count());
@@ -231,7 +231,7 @@ impl Job {
     /// again otherwise. One that holds the token waits: see `docs/design/scripts.md` for why that ends. Returns whether it
     /// has waited.
     #[cold]
-    fn extend(&mut self, needs_all: bool, writes: bool) -> Result<bool, Refusal> {
+    fn extend(&mut self, needs_all: bool, writes: bool) -> Result<bool, CallRefusal> {
         if !self.data.holds_for_writing(SCRIPT_TOKEN) || self.timing.pause.is_none() {
             let only_reads = self.script.reads_only && !needs_all && !writes;
             let slots = self.planned.iter().map(|key| key.slot());
@@ -253,12 +253,12 @@ impl Job {
                 return Err(self.counted(None, error).into());
             }
             self.observed.rerun_latches = self.further_latches(only_reads);
-            return Err(Refusal::RunAgain);
+            return Err(CallRefusal::RunAgain);
         }
         if needs_all {
             if !self.observed.has_written {
                 self.observed.rerun_latches = ScriptLatches::Everything;
-                return Err(Refusal::RunAgain);
+                return Err(CallRefusal::RunAgain);
             }
             let all: Vec<Slot> = (0..SLOT_COUNT as u16).map(Slot::new).collect();
             self.latches.latch_free_too(&mut self.data, &all);
@@ -280,7 +280,7 @@ impl Job {
 
     /// Waits for a latch, while the worker serves others. As long as it has written nothing, a script does not wait for one
     /// that runs too long. Returns whether it has waited.
-    fn wait_for(&mut self, slot: Slot) -> Result<bool, Refusal> {
+    fn wait_for(&mut self, slot: Slot) -> Result<bool, CallRefusal> {
         let mut has_waited = false;
         while !self.latches.try_latch_extra(&mut self.data, slot) {
             let is_killed = self.register().is_killed.load(Ordering::Acquire);

@@ -25,7 +25,7 @@ use sync::atomic::Ordering;
 use wire::reply::ReplyBuffer;
 use wire::request::{Args, ArgsBuf};
 
-use super::engine::{Engine, Progress};
+use super::engine::{Engine, EngineStep};
 use super::job::{Code, Job};
 use crate::request::admission::queued_by;
 use crate::scripts::cache::Script;
@@ -464,13 +464,13 @@ impl WorkerScripts {
     fn went_on(
         &self,
         mut engine: Box<Engine>,
-        progress: Progress,
+        progress: EngineStep,
         ctx: &mut Ctx<'_>,
         out: &mut ReplyBuffer<'_>,
     ) -> Result<(), CommandError> {
         let (mut job, outcome) = match progress {
-            Progress::Done(job, outcome) => (job, outcome),
-            Progress::Paused => {
+            EngineStep::Done(job, outcome) => (job, outcome),
+            EngineStep::Paused => {
                 engine.client = ctx.session.id;
                 ctx.session.unfinished = Some(1);
                 self.paused.borrow_mut().push(engine);
@@ -572,11 +572,11 @@ impl WorkerScripts {
     pub fn continue_orphan(&self, data: &mut Latched<'static>) -> Option<u64> {
         let mut engine = self.take_paused(NO_CLIENT)?;
         match engine.continue_run() {
-            Progress::Paused => {
+            EngineStep::Paused => {
                 self.paused.borrow_mut().push(engine);
                 None
             }
-            Progress::Done(mut job, _) => {
+            EngineStep::Done(mut job, _) => {
                 let dirty = job.end_orphan(data);
                 self.retire(engine, job);
                 Some(dirty)

@@ -18,7 +18,7 @@ use crate::connection::client::SPARE_BUFFER_SIZE_MAX;
 use crate::connection::large_argument::LargeArgument;
 use crate::connection::query_buffer::QueryBuffer;
 use crate::connection::token::Token;
-use crate::executor::Settings;
+use crate::executor::WorkerSettings;
 use crate::logging;
 use crate::mail::invalidation::Invalidation;
 use crate::mail::message::Message;
@@ -64,7 +64,7 @@ const LOG_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Messages in connections' output that are not passed to the reactor yet.
 #[derive(Default)]
-pub(super) struct Delivery {
+pub(super) struct MessageDelivery {
     /// The connections that had no output before.
     receivers: Vec<Token>,
     /// Bytes of all of these messages.
@@ -79,11 +79,11 @@ pub(super) struct Delivery {
 
 /// The output of a worker's connections.
 #[derive(Default)]
-pub(super) struct Output {
+pub(super) struct WorkerOutput {
     /// Connections with output from this turn.
     pub(super) dirty: Vec<Token>,
     /// Messages that are to be sent.
-    pub(super) delivery: Delivery,
+    pub(super) delivery: MessageDelivery,
     /// Invalidations for connections that are being served, to be sent after their replies.
     pub(super) after_reply: Vec<Invalidation>,
     /// Connections whose output waits until the write log is durable, or lines of the server's log are written.
@@ -94,7 +94,7 @@ pub(super) struct Output {
     spare_buffers: Vec<Vec<u8>>,
 }
 
-impl Delivery {
+impl MessageDelivery {
     /// Whether there are messages.
     pub(super) fn is_due(&self) -> bool {
         !self.receivers.is_empty()
@@ -114,7 +114,7 @@ impl Delivery {
     }
 }
 
-impl Output {
+impl WorkerOutput {
     /// Returns an empty buffer.
     pub(super) fn take_spare_buffer(&mut self) -> Vec<u8> {
         self.spare_buffers.pop().unwrap_or_default()
@@ -157,7 +157,7 @@ impl Worker {
             let flushed_bytes = self.output.delivery.flushed_bytes;
             let receivers = std::mem::take(&mut self.output.delivery).receivers;
             let receivers = self.flush_each(receivers);
-            self.output.delivery = Delivery { receivers, flushed_bytes, ..Delivery::default() };
+            self.output.delivery = MessageDelivery { receivers, flushed_bytes, ..MessageDelivery::default() };
         }
         // Output just sent may remain in the reactor until the next turn's events arrive.
         let unsent = &self.statistics.unsent_bytes;
@@ -438,7 +438,7 @@ impl Worker {
 }
 
 /// The pending output from which on a connection's requests wait; `pending` bytes are pending now.
-fn output_pause_size(shared: &Shared, settings: &Settings, pending: usize) -> usize {
+fn output_pause_size(shared: &Shared, settings: &WorkerSettings, pending: usize) -> usize {
     if pending <= OUTPUT_PAUSE_SIZE_MIN {
         return OUTPUT_PAUSE_SIZE;
     }
@@ -452,7 +452,7 @@ fn output_pause_size(shared: &Shared, settings: &Settings, pending: usize) -> us
 
 /// Whether the output of a connection must wait for a disk.
 #[inline]
-fn must_wait(connection: &mut Connection, shared: &Shared, settings: &Settings, now: Uptime) -> bool {
+fn must_wait(connection: &mut Connection, shared: &Shared, settings: &WorkerSettings, now: Uptime) -> bool {
     connection.client.logged.is_some() && awaits_log(connection, now)
         || connection.client.session.reply_lsn > shared.persistence.released.end()
             && settings.awaits_disk
@@ -473,7 +473,7 @@ fn awaits_log(connection: &mut Connection, now: Uptime) -> bool {
 }
 
 /// Whether the connection must authenticate and never has.
-fn is_unauthenticated(connection: &Connection, settings: &Settings) -> bool {
+fn is_unauthenticated(connection: &Connection, settings: &WorkerSettings) -> bool {
     let session = &connection.client.session;
     !session.login.is_authenticated && !session.login.was_authenticated && settings.requires_authentication
 }
@@ -497,8 +497,8 @@ fn is_over_soft_limit(
 mod tests {
     use super::*;
 
-    fn delivery(receiver_count: usize, size: usize) -> Delivery {
-        Delivery { receivers: vec![Token(0); receiver_count], size, ..Delivery::default() }
+    fn delivery(receiver_count: usize, size: usize) -> MessageDelivery {
+        MessageDelivery { receivers: vec![Token(0); receiver_count], size, ..MessageDelivery::default() }
     }
 
     #[test]
