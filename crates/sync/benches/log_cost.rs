@@ -1,6 +1,6 @@
 //! The cost of the write log: nanoseconds for a record.
 //!
-//! `cargo run -p sync --release --example log_cost`. Indicative: on a shared machine, use the minimum of several runs.
+//! `cargo bench -p sync --bench log_cost`. Indicative: on a shared machine, use the minimum of several runs.
 
 use base::{DbIndex, Lsn};
 use std::hint::black_box;

@@ -1,6 +1,6 @@
 //! The cost of parsing and replying, in nanoseconds a request, for pipelines of common commands.
 //!
-//! `cargo run --release -p wire --example parse_cost`. Each figure is the best of many rounds over a buffer
+//! `cargo bench -p wire --bench parse_cost`. Each figure is the best of many rounds over a buffer
 //! that stays in the cache, so it measures instructions, not memory.
 
 use std::hint::black_box;

@@ -1,6 +1,6 @@
 //! The cost of a block: this crate's heap compared with the global allocator.
 //!
-//! `heap_cost heap` measures the heap, `heap_cost malloc` the global allocator; to measure another
+//! `cargo bench -p collections --bench heap_cost -- heap` measures the heap, `... -- malloc` the global allocator; to measure another
 //! allocator, preload it with `LD_PRELOAD=libjemalloc.so.2` or `libmimalloc.so.2`. Blocks are entries with
 //! keys of 16 bytes: first 5 million with values of 64 bytes, then values of 16 to 256 bytes, then each
 //! replaced twice by one of another length.
@@ -66,8 +66,13 @@ fn measured(what: &str, rss_before: u64, step_count: usize, run: impl FnOnce() -
     println!("{what}: {ns:.0} ns, {per_block:.1} bytes resident for {needed:.1} needed (+{percent:.1} %)");
 }
 
+/// The arguments, without the one that Cargo adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
+}
+
 fn main() {
-    let allocator = match std::env::args().nth(1).as_deref() {
+    let allocator = match arguments().next().as_deref() {
         Some("heap") => Allocator::Heaps(Heap::family(HEAP_COUNT)),
         Some("malloc") => Allocator::Global,
         _ => return eprintln!("usage: heap_cost heap|malloc"),

@@ -1,6 +1,6 @@
 //! The cost of a key: bytes and nanoseconds, on one thread, with 16,384 tables as in the keyspace.
 //!
-//! `cargo run --release -p collections --example table_cost [keys [huge]]` (5 million by default, 16-byte
+//! `cargo bench -p collections --bench table_cost [-- keys [huge]]` (5 million by default, 16-byte
 //! keys, 64-byte values; `huge` requests huge pages). Timings on a machine with other load are only
 //! indicative; bytes are exact.
 
@@ -249,10 +249,12 @@ fn report_growth_pauses() {
 }
 
 fn main() {
-    let key_count: u64 = std::env::args().nth(1).map_or(5_000_000, |count| count.parse().expect("a number"));
+    // Without the argument that Cargo adds.
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let key_count: u64 = arguments.next().map_or(5_000_000, |count| count.parse().expect("a number"));
     let lookup_count: u64 = 4_000_000;
     let rss_before = rss();
-    let wants_huge = std::env::args().nth(2).is_some_and(|word| word == "huge");
+    let wants_huge = arguments.next().is_some_and(|word| word == "huge");
     let mut keyspace = Keyspace::new(page_hooks(wants_huge));
 
     timed("insert", key_count, || {

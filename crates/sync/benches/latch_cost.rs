@@ -1,6 +1,6 @@
 //! The cost of a latch: nanoseconds for acquire and release together.
 //!
-//! `cargo run -p sync --release --example latch_cost`. Indicative: on a shared machine, use the minimum of several
+//! `cargo bench -p sync --bench latch_cost`. Indicative: on a shared machine, use the minimum of several
 //! runs.
 
 use std::hint::black_box;

@@ -1,6 +1,6 @@
 //! Measures the echo server on both backends: processor time per request, in interleaved rounds, medians.
 //!
-//! `cargo run --profile quick -p reactor --example echo_load -- [rounds] [milliseconds] [connections]`
+//! `cargo bench --profile quick -p reactor --bench echo_load -- [rounds] [milliseconds] [connections]`
 //!
 //! One thread of this process generates the load, always on epoll, with closed-loop connections: each sends its
 //! next pipeline after all replies to the previous one.
@@ -20,7 +20,9 @@ const CHOICES: [(BackendChoice, &str); 2] =
     [(BackendChoice::Epoll, "epoll"), (BackendChoice::Uring, "io_uring")];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<u64>());
+    // Without the argument that Cargo adds.
+    let own = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let mut arguments = own.map(|argument| argument.parse::<u64>());
     let round_count = arguments.next().transpose()?.unwrap_or(5);
     let duration = Duration::from_millis(arguments.next().transpose()?.unwrap_or(1_000));
     let connection_count = arguments.next().transpose()?.unwrap_or(50);
