@@ -252,7 +252,8 @@ impl Worker {
         }
         // The thread that replies may have logged, too.
         connection.client.logged = logging::last_line().map(|line| Logged { line, until: None });
-        let ended = connection.client.wait.take_blocked().unwrap_or_default();
+        let ended = self.leave_queues(token);
+        let Some(connection) = self.connections.find_mut(token) else { return };
         if !ended.is_muted {
             connection.client.replies.bytes.extend_from_slice(reply);
         }
