@@ -567,13 +567,7 @@ impl Executor {
         // CONFIG SET, CLIENT TRACKING and ACL SETUSER must take effect before the next request.
         self.follow_config();
         self.follow_users(&mut client.session);
-        self.account_changes(client);
-        if self.latching.deferred.has_ended_watches() {
-            self.latching.remove_ended_watches();
-        }
-        if self.latching.deferred.saw_expired.get() {
-            self.delete_expired();
-        }
+        self.follow_release(client);
         let reply_size = client.replies.size_since(mark);
         if !waits {
             self.log_if_notable(client, found, args, Cost { ns, reply_size, request_size });

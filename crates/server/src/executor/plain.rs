@@ -181,13 +181,10 @@ impl Executor {
         self.time_read.refresh(&mut ctx.data.mode, &self.settings.config, *started);
         ctx.session.ran.last = Some(last_id);
         ctx.session.ran.count += count as u64;
-        self.account_changes(client);
+        self.follow_release(client);
         let last = planned.behind(place, count - 1);
         let plan = &planned.plans[last.plan];
         let args = planned.args(plan, last.nth, bytes);
-        if self.latching.deferred.saw_expired.get() {
-            self.delete_expired();
-        }
         if let Some(found) = plan.found() {
             let (reply_size, request_size) = notable_sizes;
             self.log_if_notable(client, found, args, Cost { ns, reply_size, request_size });
@@ -195,8 +192,20 @@ impl Executor {
         planned.behind(last, 1)
     }
 
-    /// Follows the release of the latches: counts changes, frees the replaced values, and notes which
-    /// worker is congested by the messages sent.
+    /// Follows the release of the latches of requests that have run: counts their changes, and removes what they have found
+    /// to be over.
+    #[inline(always)]
+    pub(super) fn follow_release(&mut self, client: &mut Client) {
+        self.account_changes(client);
+        if self.latching.deferred.has_ended_watches() {
+            self.latching.remove_ended_watches();
+        }
+        if self.latching.deferred.saw_expired.get() {
+            self.delete_expired();
+        }
+    }
+
+    /// Counts changes, frees the replaced values, and notes which worker is congested by the messages sent.
     #[inline(always)]
     pub(super) fn account_changes(&mut self, client: &mut Client) {
         if self.shared.hub.has_congested_target(self.thread) {

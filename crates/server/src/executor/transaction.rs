@@ -113,11 +113,8 @@ impl Executor {
         let ns = started.ns_since(began);
         self.refresh_time(*started);
         self.statistics.ran(exec.id, 1, ns);
-        self.account_changes(client);
+        self.follow_release(client);
         let args = planned.args(exec, 0, bytes);
-        if self.latching.deferred.saw_expired.get() {
-            self.delete_expired();
-        }
         let reply_size = client.replies.bytes.len() - exec_mark + client.replies.parts.size_since(mark);
         let cost = Cost { ns, reply_size, request_size: exec.requests.size() };
         self.log_if_notable(client, exec.found()?, args, cost);
