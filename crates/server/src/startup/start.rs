@@ -11,6 +11,7 @@ use commands::acl::Users;
 use config::{CommandLine, Config, Invocation, Loaded, UsageError};
 use os::clock::Uptime;
 use os::{clock, pages, process};
+use sync::Signal;
 use sync::mpsc::{Receiver, channel};
 
 use crate::admin::shutdown;
@@ -23,7 +24,6 @@ use crate::process::identity::{Identity, build_number};
 use crate::process::limits::own_descriptors;
 use crate::process::supervisor;
 use crate::shared::Shared;
-use crate::shared::persistence::Signal;
 use crate::startup::signals::Waiter;
 use crate::startup::{crash, directory, users};
 use crate::worker;

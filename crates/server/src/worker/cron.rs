@@ -130,7 +130,7 @@ impl Worker {
             shared.save_if_due();
         }
         shared.sample(now);
-        shared.check_sync(now);
+        persist::writer::check_sync(shared, now);
         shared.check_certificates(now);
         shared.duties.end();
     }

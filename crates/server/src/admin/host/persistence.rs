@@ -37,7 +37,7 @@ impl Persistence for WorkerHost {
     }
 
     fn is_durable(&self, lsn: Lsn) -> bool {
-        self.shared.is_durable(lsn)
+        self.shared.persistence.append_only.is_durable(lsn)
     }
 
     fn append_only_fails(&self) -> bool {
