@@ -20,6 +20,7 @@ use sync::simulation::{self, Fault, Gap, planted};
 use sync::{Mailbox, ThreadCounter};
 
 use crate::connection::listeners::{Origin, Relisten};
+use crate::connection::registry::Registry;
 use crate::connection::{Connection, Token, UnblockReply};
 use invalidation::{Broadcast, Invalidation};
 use message::Message;
@@ -200,6 +201,14 @@ impl Workers {
     pub fn try_post(&self, thread: usize, mail: Mail) -> Result<(), Mail> {
         simulation::pass(Gap::ReceiverChosen);
         self.workers[thread].post(mail)
+    }
+
+    /// Answers a client that waits for the end of work outside of its worker, unless it has left.
+    pub fn answer(&self, clients: &Registry, client: u64, reply: &'static [u8]) {
+        if let Some(record) = clients.find(client) {
+            let place = record.place();
+            self.post(place.thread(), Mail::Answered(place, client, reply));
+        }
     }
 
     /// Sends a message to every running worker.

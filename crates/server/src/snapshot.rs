@@ -12,7 +12,7 @@
 //! ```text
 //! let request = Request {
 //!     target: Target::Base { path },                       // the file is left there, complete and synced
-//!     settings: shared.snapshot_settings(),
+//!     settings,
 //!     at_cut: Box::new(|| ...),                            // under all latches: no writer runs
 //!     done: Box::new(|result: Result<Saved, SaveError>| ...),  // on the thread `broadloom-save`, or that of `begin`
 //! };

@@ -11,6 +11,7 @@ use super::Worker;
 use super::balancing::Balancing;
 use super::defragment::Defragmenter;
 use crate::connection::Token;
+use crate::persistence::saving;
 use crate::shared::modes::GlobalFlags;
 
 /// How long the ending server waits for its clients to read their output, in milliseconds.
@@ -127,7 +128,7 @@ impl Worker {
         }
         shared.continue_shutdown();
         if !is_cron_paused {
-            shared.save_if_due();
+            saving::begin_if_due(shared);
         }
         shared.sample(now);
         persist::writer::check_sync(shared, now);

@@ -68,7 +68,8 @@ impl Worker {
     fn defragmentation_percent(&self) -> u64 {
         let config = &self.executor.settings.config;
         let rests = self.clock.uptime < self.cron.defragmenter.paused_until;
-        let is_suspended = self.shared.modes.cron_paused.load(Ordering::Relaxed) || self.shared.is_loading();
+        let is_suspended =
+            self.shared.modes.cron_paused.load(Ordering::Relaxed) || self.shared.modes.is_loading();
         if !config.activedefrag || rests || is_suspended {
             return 0;
         }

@@ -63,7 +63,7 @@ impl Worker {
         if self.connections.find_mut(token).is_none() {
             return;
         }
-        if self.shared.is_stopping() {
+        if self.shared.modes.is_stopping() {
             // The target worker may have ended.
             return self.remove(token);
         }

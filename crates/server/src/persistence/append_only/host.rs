@@ -11,6 +11,7 @@ use persist::writer::{BaseRequest, WriterHost};
 use rdb::Limits;
 use sync::write_log::WriteLog;
 
+use super::super::saving;
 use super::working_directory;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
@@ -63,7 +64,7 @@ impl WriterHost for Shared {
         let BaseRequest { path, at_cut, done } = request;
         self.snapshots.begin(Request {
             target: Target::Base { path },
-            settings: self.base_settings(),
+            settings: saving::base_settings(self),
             at_cut,
             done: Box::new(move |result| done(result.map(|_| ()).map_err(|error| error.to_string()))),
         })
