@@ -5,6 +5,7 @@
 
 pub mod crashing;
 mod lock;
+mod reader;
 pub(crate) mod released;
 pub mod system;
 
@@ -13,6 +14,7 @@ use std::ops::Range;
 use std::path::Path;
 
 pub use lock::DirectoryLock;
+pub use reader::FileReader;
 
 /// A file system.
 pub trait Disk {

@@ -363,6 +363,12 @@ impl<D: Disk> AppendOnlyFiles<D> {
         self.manifest.loaded().map(|file| size_of(&file.name).unwrap_or(0)).sum()
     }
 
+    /// The disk on which the files are.
+    #[must_use]
+    pub fn disk(&self) -> &D {
+        &self.disk
+    }
+
     /// Opens the file at [`Self::base_path`], which is complete.
     ///
     /// # Errors

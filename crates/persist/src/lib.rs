@@ -7,14 +7,19 @@
 //! | [`files`] | [`AppendOnlyFiles`](files::AppendOnlyFiles): appending, syncing and rewriting, recoverable at any point |
 //! | [`reading`] | [`Reader`](reading::Reader): requests and annotations in the bytes of a file; where a damaged file is still valid |
 //! | [`snapshot`] | [`SnapshotFile`](snapshot::SnapshotFile): written under a temporary name, then renamed |
+//! | [`append_only`] | [`AppendOnly`](append_only::AppendOnly): an append-only file as all threads of a server see it |
+//! | [`writer`] | [`Writer`](writer::Writer): the thread that writes it from the write log |
 //! | [`check`] | `broadloom check-aof`: checks and repairs files |
 //!
-//! Never runs a request, starts a thread or reads a clock. No I/O outside `disk/system.rs`.
+//! Never runs a request. Threads, locks and clocks are those of `sync` and `os`, so that a simulation has them. What a thread asks of
+//! the server goes through a trait, [`WriterHost`](writer::WriterHost). No I/O outside `disk/system.rs` and `disk/lock.rs`.
 //! Start reading at `files.rs`.
 
+pub mod append_only;
 pub mod check;
 pub mod disk;
 pub mod files;
 pub mod manifest;
 pub mod reading;
 pub mod snapshot;
+pub mod writer;

@@ -21,6 +21,14 @@ use crate::disk::{Disk, DiskFile};
 /// Bytes after which a file is synced while it is written, so that the last sync is short.
 const SYNC_SIZE: u64 = 4 << 20;
 
+/// The number of a snapshot, with which it is cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotId(pub u64);
+
+/// Another snapshot is being taken; the request was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileOptions {

@@ -8,6 +8,5 @@ pub mod host;
 pub mod info;
 pub mod memory;
 pub mod migration;
-pub mod saving;
 pub mod settings;
 pub mod shutdown;

@@ -1,8 +1,6 @@
 //! The file system that holds the append-only files and the snapshots: the process's, or in a simulation a simulated one.
 
-use std::io::{self, Read};
-
-use persist::disk::{Disk, DiskFile};
+use persist::disk::Disk;
 
 #[cfg(feature = "simulation")]
 pub use simulated::SimulatedDisk as ServerDisk;
@@ -24,45 +22,7 @@ pub fn current() -> ServerDisk {
 }
 
 /// Reads a file from an offset on.
-pub struct FileReader {
-    file: ServerFile,
-    offset: u64,
-}
-
-impl FileReader {
-    /// Reads from the file's beginning.
-    #[must_use]
-    pub fn new(file: ServerFile) -> Self {
-        Self { file, offset: 0 }
-    }
-
-    /// Continues at an offset.
-    pub fn seek(&mut self, offset: u64) {
-        self.offset = offset;
-    }
-
-    /// The file's size.
-    ///
-    /// # Errors
-    /// Of the file system.
-    pub fn size(&self) -> io::Result<u64> {
-        self.file.size()
-    }
-
-    /// Bytes that the file has behind the present offset, if its size is known.
-    #[must_use]
-    pub fn size_left(&self) -> Option<usize> {
-        usize::try_from(self.size().ok()?.saturating_sub(self.offset)).ok()
-    }
-}
-
-impl Read for FileReader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let size = self.file.read_at(self.offset, buffer)?;
-        self.offset += size as u64;
-        Ok(size)
-    }
-}
+pub type FileReader = persist::disk::FileReader<ServerFile>;
 
 #[cfg(feature = "simulation")]
 mod simulated {

@@ -22,6 +22,7 @@ use sync::{Mailbox, ThreadCounter};
 use crate::connection::Connection;
 use crate::connection::client::UnblockReply;
 use crate::connection::listeners::{Origin, Relisten};
+use crate::connection::registry::Registry;
 use crate::connection::token::Token;
 use invalidation::{Broadcast, Invalidation};
 use message::Message;
@@ -202,6 +203,14 @@ impl Workers {
     pub fn try_post(&self, thread: usize, mail: Mail) -> Result<(), Mail> {
         simulation::pass(Gap::ReceiverChosen);
         self.workers[thread].post(mail)
+    }
+
+    /// Answers a client that waits for the end of work outside of its worker, unless it has left.
+    pub fn answer(&self, clients: &Registry, client: u64, reply: &'static [u8]) {
+        if let Some(record) = clients.find(client) {
+            let place = record.place();
+            self.post(place.thread(), Mail::Answered(place, client, reply));
+        }
     }
 
     /// Sends a message to every running worker.

@@ -4,11 +4,12 @@
 //! |---|---|
 //! | [`loading`] | RDB files and append-only files become data |
 //! | [`append_only`] | changes go to the append-only file |
-//! | [`disk`] | the file system that has them |
+//! | [`saving`] | snapshots go to the dump file |
+//! | [`disk`](crate::disk) | the file system that has them |
 //!
 //! Its interface to other folders is `shared/persistence.rs`.
 
 mod all_latches;
 pub mod append_only;
 pub mod loading;
-mod writer;
+pub mod saving;

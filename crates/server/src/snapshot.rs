@@ -12,7 +12,7 @@
 //! ```text
 //! let request = Request {
 //!     target: Target::Base { path },                       // the file is left there, complete and synced
-//!     settings: shared.snapshot_settings(),
+//!     settings,
 //!     at_cut: Box::new(|| ...),                            // under all latches: no writer runs
 //!     done: Box::new(|result: Result<Saved, SaveError>| ...),  // on the thread `broadloom-save`, or that of `begin`
 //! };
@@ -40,6 +40,7 @@ use std::sync::{Arc, PoisonError};
 
 use keyspace::{CutDatabase, Keyspace, Latched};
 use os::clock::Uptime;
+pub use persist::snapshot::{Busy, SnapshotId};
 use sync::atomic::{AtomicU64, Ordering};
 use sync::mpsc::{self, Sender};
 use sync::{Mutex, OnceLock};
@@ -89,14 +90,6 @@ pub struct Request {
     /// Runs at the end, when the next snapshot can begin.
     pub done: Box<dyn FnOnce(Result<Saved, SaveError>) + Send>,
 }
-
-/// Another snapshot is being taken; the request was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Busy;
-
-/// The number of a snapshot, with which it is cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SnapshotId(u64);
 
 /// The bit of a [`SnapshotId`] that a dump has.
 const DUMP: u64 = 1;
@@ -167,12 +160,6 @@ impl Snapshots {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.running.load(Ordering::Acquire) != 0
-    }
-
-    /// Pretends that a snapshot is being taken, or no longer.
-    #[cfg(test)]
-    pub fn set_busy(&self, is_busy: bool) {
-        self.running.store(u64::from(is_busy), Ordering::Release);
     }
 
     /// Whether a snapshot is being taken that is not about to end because it was cancelled.

@@ -144,7 +144,7 @@ impl Worker {
         self.shared.hub.follow_config(&self.executor.settings.config);
         self.set_time(Ticks::now());
         // The server began to stop before this handle was occupied.
-        if self.shared.is_stopping() {
+        if self.shared.modes.is_stopping() {
             self.stop();
         }
         while self.turn().is_continue() {}

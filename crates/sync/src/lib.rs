@@ -41,6 +41,7 @@ mod memory_charge;
 mod passage;
 mod prefetch;
 mod shim;
+mod signal;
 mod wait;
 
 pub use counter::{Padded, SettledNumber, ThreadCounter};
@@ -51,6 +52,7 @@ pub use mailbox::Mailbox;
 pub use memory_charge::MemoryCharge;
 pub use passage::{Closed, Inside, Passage};
 pub use prefetch::prefetch_for_writing;
+pub use signal::Signal;
 pub use table::{Claim, LatchTable, Parked};
 pub use table::{Guard, ReadGuard, WriteGuard};
 pub use wait::{End, PutBack, TryServe, Wait};

@@ -27,7 +27,7 @@ static LAYERS: &[Layer] = &[
     layer("commands", &["base", "wire", "collections", "rdb", "keyspace", "config"]),
     layer("script", &["base", "wire", "commands"]),
     layer("os", &["base", "sync"]),
-    layer("persist", &["base", "sync", "os", "wire", "config", "keyspace", "rdb"]),
+    layer("persist", &["base", "sync", "os", "collections", "wire", "config", "keyspace", "rdb"]),
     layer("replication", &["base", "wire", "persist"]),
     layer("cluster", &["base", "wire", "persist"]),
     layer("tls", &["sync"]),

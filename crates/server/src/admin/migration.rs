@@ -173,7 +173,7 @@ impl TransferThread {
     /// Publishes the end of a step, and wakes the client.
     fn end_step(&self, step: TransferStep) {
         *self.step.lock().unwrap_or_else(PoisonError::into_inner) = Some(step);
-        self.shared.answer_waiting(self.client, b"");
+        self.shared.workers.answer(&self.shared.clients, self.client, b"");
     }
 
     fn connect(&self) -> io::Result<TargetSocket> {

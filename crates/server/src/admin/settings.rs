@@ -14,7 +14,7 @@ use crate::connection::listeners::RelistenError;
 use crate::disk;
 use crate::logging;
 use crate::mail::Mail;
-use crate::persistence::append_only;
+use crate::persistence::{append_only, saving};
 use crate::shared::Shared;
 use crate::shared::certificates::concerns_tls;
 use crate::shared::modes::GlobalFlags;
@@ -29,7 +29,7 @@ impl Shared {
         let current = self.config.load_full();
         let caller = SetCaller {
             is_local: own.endpoints.is_local || own.endpoints.is_unix,
-            is_loading: self.is_loading(),
+            is_loading: self.modes.is_loading(),
         };
         let is_redis = current.extended_redis_compatibility;
         let error = |error: SetError| match error {
@@ -82,7 +82,7 @@ impl Shared {
     pub fn guard_writes(&self, config: &Config) {
         let wants_replicas = config.min_replicas_to_write > 0 && config.min_replicas_max_lag > 0;
         self.modes.flags.set(GlobalFlags::NO_REPLICAS, wants_replicas);
-        self.guard_saved(config);
+        saving::guard_writes(self, config);
     }
 
     /// Makes all workers update their flags before their next command: the first connection in broadcast mode

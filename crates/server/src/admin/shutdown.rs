@@ -10,6 +10,7 @@ use os::clock::Uptime;
 use sync::atomic::Ordering;
 use sync::simulation;
 
+use crate::persistence::saving;
 use crate::shared::Shared;
 use crate::shared::pending_shutdown::Origin;
 use crate::snapshot::SaveKind;
@@ -49,7 +50,7 @@ impl Shared {
         let is_signal = client.is_none();
         let force = force || is_signal && self.modes.shutdown.has_failed();
         log::warn!("User requested shutdown...");
-        if self.is_loading() {
+        if self.modes.is_loading() {
             log::warn!("Received shutdown during loading, exiting now.");
             self.end();
             return Ok(false);
@@ -87,15 +88,9 @@ impl Shared {
         Ok(true)
     }
 
-    /// Whether a shutdown is pending.
-    #[must_use]
-    pub fn is_shutting_down(&self) -> bool {
-        self.modes.shutdown.is_pending()
-    }
-
     /// Begins to save for a pending shutdown, when no other snapshot is being taken. Called every tick.
     pub fn continue_shutdown(&'static self) {
-        if !self.is_shutting_down() {
+        if !self.modes.shutdown.is_pending() {
             return;
         }
         // They hold latches that the snapshot needs.
@@ -108,14 +103,14 @@ impl Shared {
             return self.modes.shutdown.save_again();
         }
         let then = |is_ok| self.end_shutdown(is_ok);
-        if self.begin_save(SaveKind::Foreground, None, Box::new(then)).is_err() {
+        if saving::begin(self, SaveKind::Foreground, None, Box::new(then)).is_err() {
             self.modes.shutdown.save_again();
         }
     }
 
     /// Called when the data was saved for a shutdown, or could not be.
     fn end_shutdown(&'static self, is_saved: bool) {
-        if is_saved && self.unsaved_changes() > 0 {
+        if is_saved && saving::unsaved_changes(self) > 0 {
             // A request that was running when the pause began has changed data.
             return self.modes.shutdown.save_again();
         }
@@ -151,7 +146,7 @@ impl Shared {
 
     /// Logs what the end of the process loses.
     fn log_loss(&self) {
-        let (changes, last_save) = (self.unsaved_changes(), self.snapshots.status.figures().last_save);
+        let (changes, last_save) = (saving::unsaved_changes(self), self.snapshots.status.figures().last_save);
         let name = &self.config.load().dbfilename;
         if self.config.load().appendonly {
             log::warn!("{name} does not have the last {changes} changes, which are in the append-only file.");
@@ -172,7 +167,7 @@ impl Shared {
     fn cancel_shutdown(&self, origin: Origin) {
         self.end_pause();
         if let Some(client) = origin.client {
-            self.answer_waiting(client, b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+            self.workers.answer(&self.clients, client, b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
         }
     }
 

@@ -145,7 +145,7 @@ impl Executor {
             }
             Some(BlockReason::Reload(reload)) => {
                 let waiter = Waiter::without_keys(id, address);
-                self.shared.begin_reload(*reload, Arc::clone(&waiter));
+                self.shared.loading.begin_reload(self.shared, *reload, Arc::clone(&waiter));
                 waiter
             }
             Some(BlockReason::Keys(wait)) => {
@@ -254,7 +254,7 @@ impl Executor {
                 return DeferredStep::Parked;
             }
         }
-        if self.shared.pauses_writes() {
+        if self.shared.modes.pauses_writes() {
             self.latching.release();
             return DeferredStep::Paused;
         }

@@ -1,6 +1,9 @@
 //! The append-only file as a whole: opened at the start, switched on and off, ended with the server.
 //!
+//! The thread that writes it is a [`Writer`], to which the server is a [`WriterHost`](persist::writer::WriterHost).
 //! Start reading at [`begin`].
+
+mod host;
 
 use std::io;
 use std::path::PathBuf;
@@ -9,21 +12,18 @@ use std::time::Duration;
 use commands::error::CommandError;
 use config::Config;
 use os::clock::Uptime;
+use persist::append_only::{WriterControl, WriterMessage, WriterThread};
 use persist::disk::DiskFile;
 use persist::files::{AppendOnlyFiles, FilesError, Layout};
 use persist::manifest::BaseFormat;
+use persist::writer::{Purpose, READER, Writer, note_failure, show_beginning};
 use rdb::{Checksum, Version};
 use sync::atomic::Ordering;
 
 use super::all_latches::with_all_latches;
-use super::writer::{Purpose, Writer, show_beginning};
 use crate::disk::{self, ServerDisk};
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
-use crate::shared::persistence::{WriterControl, WriterMessage, WriterThread};
-
-/// The token of the file's reader of the write log.
-pub(super) const READER: u64 = 0;
 
 /// The version of an empty snapshot.
 const EMPTY_VERSION: u16 = 11;
@@ -181,7 +181,7 @@ fn begin_with_snapshot(
 /// Waits for the end of a thread, and begins its successor's files. Tries again while the file system does not allow
 /// it, and refuses writes meanwhile. `None`: the successor must end before.
 fn open_after(
-    shared: &Shared,
+    shared: &'static Shared,
     former: WriterThread,
     config: &Config,
     purpose: Purpose,
@@ -192,7 +192,7 @@ fn open_after(
     append_only.clear_orders();
     if purpose != Purpose::AfterFailure {
         // Replies to what came after its end wait for no file.
-        shared.release_replies(shared.keyspace.log.end());
+        append_only.release_replies(shared.keyspace.log.end());
     }
     if !control.is_stopping() {
         // The former thread may have shown its end when its successor had not taken its place yet.
@@ -201,7 +201,7 @@ fn open_after(
     append_only.figures.begin_with_rewrite();
     let accept_writes = || {
         if purpose != Purpose::AfterFailure {
-            shared.note_append_failure(None);
+            note_failure(shared, None);
         }
     };
     accept_writes();
@@ -220,7 +220,7 @@ fn open_after(
                 if purpose == Purpose::BaseOnly {
                     break;
                 }
-                shared.note_append_failure(Some(error.to_string()));
+                note_failure(shared, Some(error.to_string()));
             }
         }
         append_only.wait_for_message(RETRY_INTERVAL);
@@ -290,8 +290,7 @@ fn write_once(shared: &'static Shared) -> Result<(), AppendOnlyError> {
 
 /// Switches the append-only file off. The log up to now is written and synchronised soon.
 pub fn switch_off(shared: &Shared) {
-    shared.persistence.append_only.figures.is_ending.store(true, Ordering::Release);
-    shared.persistence.append_only.stop_thread(shared.keyspace.log.end());
+    shared.persistence.append_only.switch_off(shared.keyspace.log.end());
 }
 
 /// Waits until the log up to now is in the file, unless writing fails.
@@ -309,9 +308,7 @@ pub fn await_written(shared: &Shared) {
 /// Ends the append-only file: writes and synchronises the log up to now. Blocks until then. Returns whether the file has
 /// all changes.
 pub fn end(shared: &Shared) -> bool {
-    let append_only = &shared.persistence.append_only;
-    let end = shared.keyspace.log.end();
-    append_only.take_thread().is_none_or(|thread| thread.join(append_only, end))
+    shared.persistence.append_only.end(shared.keyspace.log.end())
 }
 
 /// A snapshot without data.

@@ -11,7 +11,7 @@
 //! let mut files = AppendOnlyFiles::open(disk::current(), layout)?;      // or none, without `appendonly`
 //! loading::load_at_start(shared, Some(&mut files))?;
 //! files.resume()?;                                                 // the last file is cut at its valid end
-//! shared.end_loading();
+//! Loading::end(&shared.modes.flags);
 //! ```
 //!
 //! Called on a thread other than a worker. Between [`Shared::begin_loading`] and [`Shared::end_loading`], which the caller
@@ -70,7 +70,7 @@ pub fn load_at_start(
     match loaded {
         Ok(Some(source)) => log::info!("DB loaded from {source}: {:.3} seconds", seconds_since(started)),
         Ok(None) => {}
-        Err(LoadFailed) if shared.is_stopping() => return Err(LoadFailed),
+        Err(LoadFailed) if shared.modes.is_stopping() => return Err(LoadFailed),
         Err(LoadFailed) => {
             log::error!(
                 "Terminating server after rdb file reading failure. Fatal error loading the DB, check server logs. \
@@ -96,7 +96,7 @@ pub fn load_rdb(shared: &'static Shared, path: &Path, options: RdbOptions) -> Re
             return Err(LoadFailed);
         }
     };
-    shared.begin_loading(file.size().unwrap_or(0));
+    shared.loading.begin(&shared.modes.flags, file.size().unwrap_or(0));
     match rdb_file::load(shared, &mut file, options) {
         Ok(_) => {
             log_loaded(shared);

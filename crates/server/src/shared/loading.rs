@@ -106,65 +106,58 @@ impl Loading {
     pub fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
     }
-}
 
-impl Shared {
-    /// Sets the functions of higher layers for loading.
-    pub fn load_with(&self, start_replay: StartReplay, begin_reload: BeginReload) {
-        self.loading.above.get_or_init(|| (start_replay, begin_reload));
+    /// Sets the functions of higher layers.
+    pub fn with(&self, start_replay: StartReplay, begin_reload: BeginReload) {
+        self.above.get_or_init(|| (start_replay, begin_reload));
     }
 
     /// Makes a replay on the calling thread; at most one at a time.
     #[must_use]
-    pub fn start_replay(&'static self) -> Box<dyn Replay> {
-        (self.loading.above.get().expect("set during start-up").0)(self)
+    pub fn start_replay(&self, shared: &'static Shared) -> Box<dyn Replay> {
+        (self.above.get().expect("set during start-up").0)(shared)
     }
 
-    /// Begins to refuse commands as during a load, unless a load is under way.
-    pub fn prepare_reload(&self) -> Result<(), CommandError> {
-        match self.modes.flags.raise(GlobalFlags::LOADING) {
+    /// Begins to refuse commands as during a load.
+    ///
+    /// # Errors
+    /// A load is under way.
+    pub fn prepare_reload(flags: &GlobalFlags) -> Result<(), CommandError> {
+        match flags.raise(GlobalFlags::LOADING) {
             true => Ok(()),
             false => Err(CommandError::new("ERR The data are being loaded already")),
         }
     }
 
     /// Begins a load, after [`Self::prepare_reload`].
-    pub fn begin_reload(&'static self, reload: Reload, waiter: Arc<Waiter>) {
-        (self.loading.above.get().expect("set during start-up").1)(self, reload, waiter);
-    }
-
-    /// Whether files are being loaded.
-    #[must_use]
-    pub fn is_loading(&self) -> bool {
-        self.modes.flags.is_set(GlobalFlags::LOADING)
+    pub fn begin_reload(&self, shared: &'static Shared, reload: Reload, waiter: Arc<Waiter>) {
+        (self.above.get().expect("set during start-up").1)(shared, reload, waiter);
     }
 
     /// Begins a load of files of this size.
-    pub fn begin_loading(&self, total_bytes: u64) {
-        let loading = &self.loading;
-        loading.started_at.store(clock::unix_millis() / 1000, Ordering::Relaxed);
-        loading.total_bytes.store(total_bytes, Ordering::Relaxed);
+    pub fn begin(&self, flags: &GlobalFlags, total_bytes: u64) {
+        self.started_at.store(clock::unix_millis() / 1000, Ordering::Relaxed);
+        self.total_bytes.store(total_bytes, Ordering::Relaxed);
         for counter in [
-            &loading.loaded_bytes,
-            &loading.written_memory,
-            &loading.loaded_key_count,
-            &loading.expired_key_count,
-            &loading.empty_key_count,
+            &self.loaded_bytes,
+            &self.written_memory,
+            &self.loaded_key_count,
+            &self.expired_key_count,
+            &self.empty_key_count,
         ] {
             counter.store(0, Ordering::Relaxed);
         }
-        self.modes.flags.set(GlobalFlags::LOADING, true);
+        flags.set(GlobalFlags::LOADING, true);
     }
 
     /// Ends a load: all commands are served again.
-    pub fn end_loading(&self) {
-        self.modes.flags.set(GlobalFlags::LOADING, false);
+    pub fn end(flags: &GlobalFlags) {
+        flags.set(GlobalFlags::LOADING, false);
     }
 
-    /// Ends the server because its data can't be loaded.
-    pub fn fail_loading(&self) {
-        self.loading.has_failed.store(true, Ordering::Release);
-        self.stop();
+    /// Notes that the data can't be loaded. The caller ends the server.
+    pub fn note_failure(&self) {
+        self.has_failed.store(true, Ordering::Release);
     }
 }
 

@@ -44,6 +44,24 @@ impl Default for Modes {
 }
 
 impl Modes {
+    /// Whether files are being loaded.
+    #[must_use]
+    pub fn is_loading(&self) -> bool {
+        self.flags.is_set(GlobalFlags::LOADING)
+    }
+
+    /// Whether the server is ending.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.flags.is_set(GlobalFlags::STOPPING)
+    }
+
+    /// Whether writes are paused, alone or with all requests.
+    #[must_use]
+    pub fn pauses_writes(&self) -> bool {
+        self.flags.is_set(GlobalFlags::ANY_PAUSE) && Uptime::now() < self.pause.until()
+    }
+
     /// Counts a connection that enters or leaves `MONITOR` mode.
     pub fn count_monitor(&self, enters: bool) {
         if enters {
@@ -117,12 +135,6 @@ impl Shared {
         self.workers.post_all(|| Mail::Stop);
     }
 
-    /// Whether the server is ending.
-    #[must_use]
-    pub fn is_stopping(&self) -> bool {
-        self.modes.flags.is_set(GlobalFlags::STOPPING)
-    }
-
     /// Ends `CLIENT PAUSE`.
     pub fn end_pause(&self) {
         self.modes.pause.end(&self.modes.flags);
@@ -134,11 +146,5 @@ impl Shared {
         if self.modes.pause.end_if_over(&self.modes.flags, now) {
             self.workers.post_all(|| Mail::PauseChanged);
         }
-    }
-
-    /// Whether writes are paused, alone or with all requests.
-    #[must_use]
-    pub fn pauses_writes(&self) -> bool {
-        self.modes.flags.is_set(GlobalFlags::ANY_PAUSE) && Uptime::now() < self.modes.pause.until()
     }
 }

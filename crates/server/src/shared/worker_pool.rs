@@ -176,8 +176,8 @@ impl Shared {
     pub fn try_vacate(&self, index: usize) -> bool {
         simulation::pass(Gap::LastCheck);
         let mut taken = self.pool.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let may_end =
-            (self.is_stopping() || index >= self.pool.wanted()) && self.workers.handle(index).try_close();
+        let may_end = (self.modes.is_stopping() || index >= self.pool.wanted())
+            && self.workers.handle(index).try_close();
         if may_end {
             self.workers.handle(index).vacate();
             taken[index] = false;

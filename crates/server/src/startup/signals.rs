@@ -39,7 +39,7 @@ impl Waiter {
                     _ => continue,
                 }
             };
-            if (shared.is_stopping() || shared.is_shutting_down()) && signal == SIGINT {
+            if (shared.modes.is_stopping() || shared.modes.shutdown.is_pending()) && signal == SIGINT {
                 log::warn!("You insist... exiting now.");
                 shared.give_up_saving();
                 crate::admin::shutdown::clean_up(shared);

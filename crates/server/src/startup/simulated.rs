@@ -22,6 +22,7 @@ use crate::persistence::append_only;
 use crate::persistence::loading::reload;
 use crate::process::identity::Identity;
 use crate::shared::Shared;
+use crate::shared::loading::Loading;
 use crate::startup::start::load_and_log;
 use crate::startup::users;
 use crate::worker;
@@ -63,15 +64,15 @@ impl Server {
         let identity = Identity::new(None, "broadloom".to_owned(), None);
         let shared =
             Shared::leak(loaded.config, users, &loaded.renames, identity, listen_sockets, worker::start);
-        shared.load_with(worker::replay, reload::begin);
+        shared.loading.with(worker::replay, reload::begin);
         let ended = Arc::new(Ended::default());
         let theirs = Arc::clone(&ended);
         shared.pool.at_end(move || theirs.notify());
         shared.guard_writes(&shared.config.load());
         if shared.config.load().appendonly {
-            shared.begin_loading(0);
+            shared.loading.begin(&shared.modes.flags, 0);
             load_and_log(shared).map_err(|_| "the data can't be loaded".to_owned())?;
-            shared.end_loading();
+            Loading::end(&shared.modes.flags);
         }
         shared.start_workers(listeners).map_err(|()| "a thread can't be started".to_owned())?;
         shared.set_watchdog(shared.config.load().watchdog_period);

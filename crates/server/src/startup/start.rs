@@ -11,6 +11,7 @@ use commands::acl::Users;
 use config::{CommandLine, Config, Invocation, Loaded, UsageError};
 use os::clock::Uptime;
 use os::{clock, pages, process};
+use sync::Signal;
 use sync::mpsc::{Receiver, channel};
 
 use crate::admin::shutdown;
@@ -23,7 +24,7 @@ use crate::process::identity::{Identity, build_number};
 use crate::process::limits::own_descriptors;
 use crate::process::supervisor;
 use crate::shared::Shared;
-use crate::shared::persistence::Signal;
+use crate::shared::loading::Loading;
 use crate::startup::signals::Waiter;
 use crate::startup::{crash, directory, users};
 use crate::worker;
@@ -184,7 +185,7 @@ fn run(
         log::error!("Failed to configure TLS. Check logs for more info.");
         Fatal
     })?;
-    shared.load_with(worker::replay, reload::begin);
+    shared.loading.with(worker::replay, reload::begin);
     crate::admin::settings::set_title(&shared.config.load(), shared);
     let handle = waiter.handle();
     shared.pool.at_end(move || handle.close());
@@ -193,7 +194,7 @@ fn run(
     log::info!("Server initialized");
     let ready = listeners.ready_texts();
     // Until all data is loaded, commands reply with `LOADING`.
-    shared.begin_loading(0);
+    shared.loading.begin(&shared.modes.flags, 0);
     let loaded = Arc::new(Signal::default());
     let (is_started, started) = channel();
     let loader = load(shared, ready, Arc::clone(&loaded), started)?;
@@ -228,14 +229,15 @@ fn load(
         let _handler_stack = os::fault::prepare_thread();
         match load_and_log(shared) {
             Ok(()) => {}
-            Err(_) if shared.is_stopping() => return loaded.set(),
+            Err(_) if shared.modes.is_stopping() => return loaded.set(),
             Err(LoadFailed) => {
-                shared.fail_loading();
+                shared.loading.note_failure();
+                shared.stop();
                 loaded.set();
                 return;
             }
         }
-        shared.end_loading();
+        Loading::end(&shared.modes.flags);
         loaded.set();
         if started.recv().is_err() {
             return;

@@ -12,6 +12,7 @@ use super::defragment::Defragmenter;
 use super::expiring::ActiveExpiry;
 use crate::connection::token::Token;
 use crate::connection::{Closing, Life};
+use crate::persistence::saving;
 
 /// How long the ending server waits for its clients to read their output, in milliseconds.
 const STOP_MS: i64 = 1000;
@@ -124,10 +125,10 @@ impl Worker {
         }
         shared.continue_shutdown();
         if !is_cron_paused {
-            shared.save_if_due();
+            saving::begin_if_due(shared);
         }
         shared.sample(now);
-        shared.check_sync(now);
+        persist::writer::check_sync(shared, now);
         shared.check_certificates(now);
         shared.duties.end();
     }

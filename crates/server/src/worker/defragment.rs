@@ -82,7 +82,7 @@ impl Defragmenter {
 /// The part of its time that a worker should spend on it, in percent: between the two limits as waste is
 /// between its two thresholds.
 fn percent(config: &Config, shared: &Shared) -> u64 {
-    let is_suspended = shared.modes.cron_paused.load(Ordering::Relaxed) || shared.is_loading();
+    let is_suspended = shared.modes.cron_paused.load(Ordering::Relaxed) || shared.modes.is_loading();
     if !config.activedefrag || is_suspended {
         return 0;
     }

@@ -66,7 +66,7 @@ impl Worker {
             // It was closed meanwhile.
             return self.remove(token);
         };
-        if self.shared.is_stopping() {
+        if self.shared.modes.is_stopping() {
             // The target worker may have ended.
             return self.remove(token);
         }

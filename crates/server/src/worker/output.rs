@@ -168,7 +168,7 @@ impl Worker {
     /// Requests a wake-up when more of the write log is durable or more lines are written, and sends the output that need
     /// not wait any more.
     fn release_held(&mut self) {
-        let _ = self.shared.persistence.released.request_wake(self.index);
+        let _ = self.shared.persistence.append_only.released.request_wake(self.index);
         logging::request_wake(self.index);
         let Self { connections, executor, shared, clock, .. } = self;
         let is_ready = |token: &mut Token| {
@@ -454,7 +454,7 @@ fn output_pause_size(shared: &Shared, settings: &WorkerSettings, pending: usize)
 #[inline]
 fn must_wait(connection: &mut Connection, shared: &Shared, settings: &WorkerSettings, now: Uptime) -> bool {
     connection.client.logged.is_some() && awaits_log(connection, now)
-        || connection.client.session.reply_lsn > shared.persistence.released.end()
+        || connection.client.session.reply_lsn > shared.persistence.append_only.released.end()
             && settings.awaits_disk
             && !simulation::planted(Fault::ReplyBeforeSync)
 }

@@ -139,12 +139,15 @@ impl Worker {
     /// Ends the waits for the disk of connections whose writes are now durable, or never will be: without an append-only
     /// file.
     pub(super) fn end_disk_waits(&mut self) {
-        let _ = self.shared.persistence.durable.request_wake(self.index);
+        let _ = self.shared.persistence.append_only.durable.request_wake(self.index);
         let is_on = self.executor.settings.config.appendonly;
         for token in std::mem::take(&mut self.waits.for_disk) {
             let Some(connection) = self.connections.find_mut(token) else { continue };
             let waits = connection.client.session.blocked.as_ref().is_some_and(Blocked::awaits_disk);
-            if waits && (!is_on || self.shared.is_durable(connection.client.session.reply_lsn)) {
+            if waits
+                && (!is_on
+                    || self.shared.persistence.append_only.is_durable(connection.client.session.reply_lsn))
+            {
                 self.end_wait(token, UnblockReply::Timeout);
             } else if waits {
                 self.waits.for_disk.push(token);
@@ -205,7 +208,7 @@ impl Worker {
         let Some(mut blocked) = connection.client.session.blocked.take() else { return };
         if let BlockReason::Disk { is_durable, .. } = &mut blocked.reason {
             *is_durable = self.executor.settings.config.appendonly
-                && self.shared.is_durable(connection.client.session.reply_lsn);
+                && self.shared.persistence.append_only.is_durable(connection.client.session.reply_lsn);
         }
         if blocked.reason == BlockReason::Turns {
             connection.client.turns.are_over = true;

@@ -7,7 +7,7 @@ use commands::session::{Session, SessionFlags};
 use keyspace::Latched;
 
 use super::WorkerHost;
-use crate::persistence::append_only;
+use crate::persistence::{append_only, saving};
 use crate::shared::modes::GlobalFlags;
 
 impl Persistence for WorkerHost {
@@ -16,7 +16,7 @@ impl Persistence for WorkerHost {
     }
 
     fn save(&self, data: &mut Latched<'_>, session: &Session) -> Result<(), CommandError> {
-        self.shared.save(data, session)
+        saving::save(self.shared, data, session)
     }
 
     fn save_in_background(
@@ -25,11 +25,11 @@ impl Persistence for WorkerHost {
         session: &Session,
         may_wait: bool,
     ) -> Result<&'static str, CommandError> {
-        self.shared.save_in_background(data, session, may_wait)
+        saving::save_in_background(self.shared, data, session, may_wait)
     }
 
     fn cancel_saving(&self) -> Result<&'static str, CommandError> {
-        self.shared.cancel_saving()
+        saving::cancel(self.shared)
     }
 
     fn rewrite_append_only(&self, session: &Session) -> Result<&'static str, CommandError> {
@@ -37,7 +37,7 @@ impl Persistence for WorkerHost {
     }
 
     fn is_durable(&self, lsn: Lsn) -> bool {
-        self.shared.is_durable(lsn)
+        self.shared.persistence.append_only.is_durable(lsn)
     }
 
     fn append_only_fails(&self) -> bool {
@@ -45,6 +45,6 @@ impl Persistence for WorkerHost {
     }
 
     fn flushed_all(&self, data: &mut Latched<'_>, session: &Session) -> bool {
-        self.shared.flushed_all(data, session)
+        saving::flushed_all(self.shared, data, session)
     }
 }

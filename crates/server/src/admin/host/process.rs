@@ -14,6 +14,7 @@ use sync::atomic::Ordering;
 
 use super::WorkerHost;
 use crate::admin::shutdown::Cause;
+use crate::shared::loading::Loading;
 
 impl Clock for WorkerHost {
     fn unix_micros(&self) -> i64 {
@@ -63,7 +64,7 @@ impl Lifecycle for WorkerHost {
 
 impl Debugging for WorkerHost {
     fn prepare_reload(&self, _: Reload) -> Result<(), CommandError> {
-        self.shared.prepare_reload()
+        Loading::prepare_reload(&self.shared.modes.flags)
     }
 
     fn set_active_expire(&self, enabled: bool) {

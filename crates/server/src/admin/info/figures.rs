@@ -10,6 +10,7 @@ use sync::atomic::{AtomicU64, Ordering};
 
 use super::text::{Hundredths, Millionths, Text};
 use crate::monitoring::statistics::{BUCKET_COUNT, CommandStatistics, WorkerStatistics, bucket_max_ns};
+use crate::persistence::saving;
 use crate::shared::Shared;
 
 pub(super) fn persistence(text: &mut Text, shared: &Shared) {
@@ -33,7 +34,7 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
     let saves = shared.snapshots.status.figures();
     let status = |is_ok: bool| if is_ok { "ok" } else { "err" };
     text.lines(&[
-        ("loading", &u8::from(shared.is_loading())),
+        ("loading", &u8::from(shared.modes.is_loading())),
         ("async_loading", &0),
         ("current_cow_peak", &0),
         ("current_cow_size", &shared.snapshots.preserved_bytes()),
@@ -41,7 +42,7 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
         ("current_fork_perc", &"0.00"),
         ("current_save_keys_processed", &saves.keys_processed),
         ("current_save_keys_total", &saves.keys_total),
-        ("rdb_changes_since_last_save", &shared.unsaved_changes()),
+        ("rdb_changes_since_last_save", &saving::unsaved_changes(shared)),
         ("rdb_bgsave_in_progress", &u8::from(saves.is_saving)),
         ("rdb_last_save_time", &saves.last_save),
         ("rdb_last_bgsave_status", &status(saves.last_ok)),
@@ -77,7 +78,7 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
             ("aof_delayed_fsync", &of(&aof.delayed_syncs)),
         ]);
     }
-    if shared.is_loading() {
+    if shared.modes.is_loading() {
         let progress = loading.progress(clock::unix_millis() / 1000);
         text.lines(&[
             ("loading_start_time", &progress.started_at),

@@ -82,7 +82,7 @@ pub fn load_append_only(
         log::error!("Fatal error: {error}");
         LoadFailed
     })?;
-    shared.begin_loading(total);
+    shared.loading.begin(&shared.modes.flags, total);
     for (index, file) in listed.iter().enumerate() {
         let started = Ticks::now();
         let is_last = index + 1 == listed.len();
@@ -165,13 +165,13 @@ impl Loading<'_> {
         };
         let cutter = sync::thread::Builder::new().name("broadloom-load-0".to_owned()).spawn(body);
         let cutter = cutter.map_err(|error| fail(&format!("Can't start a thread: {error}")))?;
-        let mut replay = shared.start_replay();
+        let mut replay = shared.loading.start_replay(shared);
         while let Some(stretch) = queue.pop() {
             replay.set_time(clock::unix_millis());
             for range in stretch.requests {
                 replay.run(&stretch.bytes[range]);
             }
-            if shared.is_stopping() {
+            if shared.modes.is_stopping() {
                 queue.abandon();
             }
         }
@@ -332,7 +332,7 @@ fn cut(
         if at > 0 {
             let rest = bytes[at..].to_vec();
             let stretch = Stretch { bytes: std::mem::replace(&mut bytes, rest), requests };
-            if !queue.push(stretch) || shared.is_stopping() {
+            if !queue.push(stretch) || shared.modes.is_stopping() {
                 return Ending::Stopped;
             }
             shared.loading.note_loaded(at as u64);

@@ -33,7 +33,7 @@ impl<'a> Delay<'a> {
 
     /// Whether a slow load must end.
     pub(super) fn is_stopped(&self) -> bool {
-        self.micros != 0 && self.shared.is_stopping()
+        self.micros != 0 && self.shared.modes.is_stopping()
     }
 
     /// Waits after a key, if there is a delay.
@@ -52,7 +52,7 @@ impl<'a> Delay<'a> {
             Err(_) if self.key_count.is_multiple_of(self.micros.unsigned_abs()) => Duration::from_micros(1),
             Err(_) => return,
         };
-        while !left.is_zero() && !self.shared.is_stopping() {
+        while !left.is_zero() && !self.shared.modes.is_stopping() {
             let part = left.min(PART_MAX);
             sync::thread::sleep(part);
             left -= part;

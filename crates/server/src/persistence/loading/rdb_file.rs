@@ -334,7 +334,7 @@ impl Reading {
             if is_at_end {
                 return Err(self.cutter.unexpected_end(bytes.len()).into());
             }
-            if self.shared.is_stopping() || decoders.have_failed() {
+            if self.shared.modes.is_stopping() || decoders.have_failed() {
                 return Err(self.error(RdbFault::Stopped));
             }
         }
@@ -370,7 +370,7 @@ impl Reading {
         self.shared.loading.note_loaded(place.start as u64 + begun.len() as u64);
         let mut left = place.len() - begun.len();
         while left > 0 {
-            if self.shared.is_stopping() || decoders.have_failed() {
+            if self.shared.modes.is_stopping() || decoders.have_failed() {
                 return Err(self.error(RdbFault::Stopped));
             }
             if record.is_none() {

@@ -22,8 +22,9 @@ use sync::{Mode, TryServe, mpsc};
 use super::{LoadFailed, RdbOptions, has_known_header, load_append_only, load_rdb, wait_a_moment};
 use crate::connection::token::Token;
 use crate::mail::Mail;
-use crate::persistence::append_only;
+use crate::persistence::{append_only, saving};
 use crate::shared::Shared;
+use crate::shared::loading::Loading;
 use crate::snapshot::SaveKind;
 
 const OK: &[u8] = b"+OK\r\n";
@@ -38,12 +39,12 @@ pub fn begin(shared: &'static Shared, reload: Reload, waiter: Arc<Waiter>) {
     let body = move || {
         let _handler_stack = os::fault::prepare_thread();
         let reply = load(shared, reload);
-        shared.end_loading();
+        Loading::end(&shared.modes.flags);
         answer(shared, &theirs, reply);
     };
     let started = sync::thread::Builder::new().name("broadloom-load".to_owned()).spawn(body);
     if started.is_err() {
-        shared.end_loading();
+        Loading::end(&shared.modes.flags);
         answer(shared, &waiter, NO_THREAD);
     }
 }
@@ -83,9 +84,9 @@ fn save(shared: &'static Shared) -> bool {
         let (sender, receiver) = mpsc::channel();
         // The receiver is waiting.
         let then = Box::new(move |is_saved| _ = sender.send(is_saved));
-        match shared.begin_save(SaveKind::Foreground, None, then) {
+        match saving::begin(shared, SaveKind::Foreground, None, then) {
             Ok(()) => return receiver.recv().unwrap_or(false),
-            Err(_) if shared.is_stopping() => return false,
+            Err(_) if shared.modes.is_stopping() => return false,
             Err(_) => wait_a_moment(),
         }
     }

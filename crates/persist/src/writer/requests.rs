@@ -9,13 +9,13 @@ use std::path::Path;
 
 use collections::stream::{Stream, StreamId};
 use collections::{AllocContext, DecimalBuffer, Hash, Heap, Item, KeyHasher, Object, ValueRef};
-use config::Config;
-use persist::disk::{Disk, DiskFile};
-use persist::reading::timestamp_annotation;
-use rdb::{Cut, Cutter, DecodeContext, Encoder, Error, Event, Payload, Record, Value, Version, decode};
+use rdb::{
+    Cut, Cutter, DecodeContext, Encoder, Error, Event, Limits, Payload, Record, Value, Version, decode,
+};
 use sync::atomic::{AtomicBool, Ordering};
 
-use crate::disk::{self, FileReader};
+use crate::disk::{Disk, DiskFile, FileReader};
+use crate::reading::timestamp_annotation;
 
 /// Bytes that are read at a time. Output of this size is written.
 const PORTION_SIZE: usize = 256 << 10;
@@ -43,24 +43,25 @@ impl From<Error> for ConvertError {
     }
 }
 
-/// Writes the requests that create the keys of a snapshot to another file, which is then complete and synced.
-/// `annotated_at`: the Unix time in seconds with which it begins.
+/// Writes the requests that create the keys of a snapshot to the file `target`, which is then complete and synced. The values are
+/// decoded with `limits`. `annotated_at`: the Unix time in seconds with which the file begins.
 ///
 /// # Errors
 /// Of the snapshot and the file system, or it was cancelled. The other file is then removed.
 pub(super) fn convert(
-    snapshot: &Path,
-    target: &Path,
+    disk: &impl Disk,
+    (snapshot, target): (&Path, &Path),
+    limits: Limits,
     annotated_at: Option<i64>,
     is_cancelled: &AtomicBool,
 ) -> Result<(), ConvertError> {
-    let result = disk::current().create(target).map_err(ConvertError::from).and_then(|file| {
-        let mut conversion = Conversion::new(file, is_cancelled);
+    let result = disk.create(target).map_err(ConvertError::from).and_then(|file| {
+        let mut conversion = Conversion::new(file, limits, is_cancelled);
         conversion.out.extend(annotated_at.map(timestamp_annotation).unwrap_or_default());
-        conversion.run(FileReader::new(disk::current().open(snapshot)?))
+        conversion.run(FileReader::new(disk.open(snapshot)?))
     });
     // A file that stays is overwritten by the next conversion.
-    result.inspect_err(|_| _ = disk::current().remove(target))
+    result.inspect_err(|_| _ = disk.remove(target))
 }
 
 struct Conversion<'a, F> {
@@ -76,23 +77,23 @@ struct Conversion<'a, F> {
 struct Values {
     heap: Heap,
     hasher: KeyHasher,
-    config: Config,
+    limits: Limits,
     encoder: Encoder,
 }
 
 impl<'a, F: DiskFile> Conversion<'a, F> {
-    fn new(file: F, is_cancelled: &'a AtomicBool) -> Self {
+    fn new(file: F, limits: Limits, is_cancelled: &'a AtomicBool) -> Self {
         let values = Values {
             heap: Heap::new(),
             hasher: KeyHasher::new([0; 4]),
-            config: Config::default(),
+            limits,
             encoder: Encoder::new(Version::V11, true),
         };
         // No database is selected at the beginning of a file, so that one is, even the first.
         Self { file, is_cancelled, out: Vec::new(), db: u64::MAX, values }
     }
 
-    fn run(mut self, mut snapshot: FileReader) -> Result<(), ConvertError> {
+    fn run(mut self, mut snapshot: FileReader<impl DiskFile>) -> Result<(), ConvertError> {
         let mut cutter = Cutter::new(false).taking_any_version();
         let mut buffer = Vec::new();
         let mut start = 0;
@@ -136,7 +137,7 @@ impl<'a, F: DiskFile> Conversion<'a, F> {
         }
         let context = DecodeContext {
             alloc: AllocContext { heap: &self.values.heap, hasher: &self.values.hasher },
-            limits: commands::value_limits(&self.values.config),
+            limits: self.values.limits,
             drop_fields_before: None,
         };
         let key = record.key.as_ref();

@@ -3,24 +3,20 @@
 mod states;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use base::{DbIndex, Lsn};
-use commands::acl::Users;
-use commands::table::CATALOGUE;
-use config::Config;
-use persist::disk::crashing::{CrashingDisk, CrashingFile, Failing};
-use persist::disk::{Disk, DiskFile};
-use persist::files::{AppendOnlyFiles, Layout};
-use persist::manifest::BaseFormat;
-use sync::atomic::AtomicU64;
-use sync::write_log::{LogWriter, Record};
+use base::DbIndex;
+use rdb::Limits;
+use sync::atomic::{AtomicBool, AtomicU64};
+use sync::write_log::{LogWake, LogWriter, Record, WriteLog};
 use sync::{Condvar, Mutex};
 
 use super::*;
-use crate::connection::listeners::ListenSockets;
-use crate::process::identity::Identity;
-use crate::shared::modes::GlobalFlags;
+use crate::disk::crashing::{CrashingDisk, CrashingFile, Failing};
+use crate::disk::{Disk, DiskFile};
+use crate::files::Layout;
+use crate::manifest::BaseFormat;
+use crate::snapshot::{Busy, SnapshotId};
 
 const RECORD_COUNT: u64 = 12;
 
@@ -40,13 +36,107 @@ fn new_files<D: Disk + Clone>(disk: &D) -> AppendOnlyFiles<D> {
     files
 }
 
-fn shared_with(appendfsync: Appendfsync) -> &'static Shared {
-    leak(Config { appendonly: true, appendfsync, ..Config::default() })
+/// A server that has only a log. Its snapshots fail.
+struct TestHost {
+    log: Arc<WriteLog>,
+    append_only: AppendOnly,
+    config: Mutex<Arc<Config>>,
+    generation: AtomicU64,
+    are_writes_refused: AtomicBool,
+    has_snapshot: AtomicBool,
+    /// The events of the latency monitor.
+    latencies: Mutex<Vec<&'static str>>,
 }
 
-fn leak(config: Config) -> &'static Shared {
-    let (identity, users) = (Identity::new(None, "broadloom".to_owned(), None), Users::new(&CATALOGUE));
-    Shared::leak(config, users, &[], identity, ListenSockets::default(), crate::worker::start)
+impl TestHost {
+    fn leak(config: Config) -> &'static Self {
+        let append_only = AppendOnly::new(|_| ());
+        let signal = append_only.signal();
+        let wake = move |wake| match wake {
+            LogWake::Reader(_) => signal.set(),
+            LogWake::Writer(_) => {}
+        };
+        let capacity = config.write_log_size.next_power_of_two() as usize;
+        Box::leak(Box::new(Self {
+            log: Arc::new(WriteLog::new(Lsn(0), capacity, 1, wake)),
+            append_only,
+            config: Mutex::new(Arc::new(config)),
+            generation: AtomicU64::new(0),
+            are_writes_refused: AtomicBool::new(false),
+            has_snapshot: AtomicBool::new(false),
+            latencies: Mutex::default(),
+        }))
+    }
+
+    fn with(appendfsync: Appendfsync) -> &'static Self {
+        Self::leak(Config { appendonly: true, appendfsync, ..Config::default() })
+    }
+
+    fn publish(&self, config: Config) {
+        *self.config.lock().unwrap() = Arc::new(config);
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn is_refused(&self) -> bool {
+        self.are_writes_refused.load(Ordering::Acquire)
+    }
+
+    fn set_busy(&self, is_busy: bool) {
+        self.has_snapshot.store(is_busy, Ordering::Release);
+    }
+
+    fn end(&self) -> bool {
+        self.append_only.end(self.log.end())
+    }
+}
+
+impl WriterHost for TestHost {
+    fn log(&self) -> &Arc<WriteLog> {
+        &self.log
+    }
+
+    fn append_only(&self) -> &AppendOnly {
+        &self.append_only
+    }
+
+    fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.config.lock().unwrap())
+    }
+
+    fn config_generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    fn working_directory(&self) -> PathBuf {
+        layout().parent
+    }
+
+    fn value_limits(&self) -> Limits {
+        unreachable!("no base is complete")
+    }
+
+    fn refuse_writes(&self, are_refused: bool) {
+        self.are_writes_refused.store(are_refused, Ordering::Release);
+    }
+
+    fn note_latency(&self, event: &'static str, ms: u64) {
+        let threshold = self.config().latency_monitor_threshold;
+        if threshold > 0 && ms >= threshold {
+            self.latencies.lock().unwrap().push(event);
+        }
+    }
+
+    fn has_snapshot(&self) -> bool {
+        self.has_snapshot.load(Ordering::Acquire)
+    }
+
+    fn begin_base(&'static self, request: BaseRequest) -> Result<SnapshotId, Busy> {
+        (request.at_cut)();
+        (request.done)(Err("this server has no data".to_owned()));
+        Ok(SnapshotId(1))
+    }
+
+    fn cancel_base(&self, _: SnapshotId) {}
 }
 
 fn record(number: u64) -> Vec<u8> {
@@ -55,20 +145,20 @@ fn record(number: u64) -> Vec<u8> {
 
 /// The thread under test, and a writer of the log that it reads.
 struct Rig {
-    shared: &'static Shared,
+    host: &'static TestHost,
     writer: LogWriter,
 }
 
 impl Rig {
-    fn start<D>(shared: &'static Shared, files: AppendOnlyFiles<D>) -> Self
+    fn start<D>(host: &'static TestHost, files: AppendOnlyFiles<D>) -> Self
     where
-        D: Disk + Send + 'static,
+        D: Disk + Clone + Send + 'static,
         D::File: Send,
     {
-        let log = &shared.keyspace.log;
+        let log = &host.log;
         let writer = log.writer(0);
-        Writer::start(shared, files, log.attach(0).unwrap()).unwrap();
-        Self { shared, writer }
+        Writer::start(host, files, log.attach(0).unwrap()).unwrap();
+        Self { host, writer }
     }
 
     fn append(&mut self, number: u64) -> Lsn {
@@ -81,7 +171,7 @@ impl Rig {
 
     /// Ends the thread. Returns whether the file has all changes.
     fn stop(self) -> bool {
-        crate::persistence::append_only::end(self.shared)
+        self.host.end()
     }
 }
 
@@ -196,25 +286,25 @@ fn await_that(mut is_so: impl FnMut() -> bool) {
 /// Returns the number of operations.
 fn check_always(failing: Failing) -> u64 {
     let disk = CrashingDisk::new(7, Failing::Nothing);
-    let shared = shared_with(Appendfsync::Always);
+    let host = TestHost::with(Appendfsync::Always);
     let files = new_files(&disk);
     let before = disk.operation_count();
     disk.set_failing(match failing {
         Failing::Only(operation) => Failing::Only(before + operation),
         other => other,
     });
-    let mut rig = Rig::start(shared, files);
+    let mut rig = Rig::start(host, files);
     let mut expected = Vec::new();
     for number in 0..RECORD_COUNT {
         let end = rig.append(number);
-        await_that(|| shared.persistence.durable.end() >= end);
+        await_that(|| host.append_only.durable.end() >= end);
         expected.extend(record(number));
         let found = recovered(&disk);
         assert!(found.starts_with(&expected), "{failing:?}, record {number}: {}", found.escape_ascii());
     }
     assert!(rig.stop());
     assert_eq!(recovered(&disk), expected, "{failing:?}");
-    assert_eq!(shared.persistence.append_only.failure(), None);
+    assert_eq!(host.append_only.failure(), None);
     disk.operation_count() - before
 }
 
@@ -230,17 +320,17 @@ fn durable_records_survive_crashes_and_failures() {
 #[test]
 fn writes_are_refused_while_the_disk_fails_without_loss() {
     let disk = CrashingDisk::new(3, Failing::Nothing);
-    let shared = shared_with(Appendfsync::Everysec);
+    let host = TestHost::with(Appendfsync::Everysec);
     let files = new_files(&disk);
-    let mut rig = Rig::start(shared, files);
+    let mut rig = Rig::start(host, files);
     let end = rig.append(0);
-    await_that(|| shared.persistence.append_only.figures.written.load(Ordering::Relaxed) == end.0);
+    await_that(|| host.append_only.figures.written.load(Ordering::Relaxed) == end.0);
     disk.set_failing(Failing::From(0));
     rig.append(1);
-    await_that(|| shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED));
-    assert!(shared.persistence.append_only.failure().is_some());
+    await_that(|| host.is_refused());
+    assert!(host.append_only.failure().is_some());
     disk.set_failing(Failing::Nothing);
-    await_that(|| !shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED));
+    await_that(|| !host.is_refused());
     rig.append(2);
     rig.stop();
     assert_eq!(recovered(&disk), [record(0), record(1), record(2)].concat());
@@ -249,21 +339,20 @@ fn writes_are_refused_while_the_disk_fails_without_loss() {
 #[test]
 fn writes_are_refused_until_a_write_succeeds_on_a_full_disk() {
     let disk = CrashingDisk::new(5, Failing::Nothing);
-    let shared = shared_with(Appendfsync::Everysec);
+    let host = TestHost::with(Appendfsync::Everysec);
     let files = new_files(&disk);
-    let mut rig = Rig::start(shared, files);
+    let mut rig = Rig::start(host, files);
     disk.set_failing(Failing::Appends(0));
     rig.append(0);
-    let is_refused = || shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED);
-    await_that(is_refused);
+    await_that(|| host.is_refused());
     // Each attempt cuts the file, which succeeds, and appends, which fails.
     let tried = disk.operation_count() + 20;
     await_that(|| {
-        assert!(is_refused());
+        assert!(host.is_refused());
         disk.operation_count() > tried
     });
     disk.set_failing(Failing::Nothing);
-    await_that(|| !is_refused());
+    await_that(|| !host.is_refused());
     rig.stop();
     assert_eq!(recovered(&disk), record(0));
 }
@@ -272,13 +361,13 @@ fn writes_are_refused_until_a_write_succeeds_on_a_full_disk() {
 fn the_thread_ends_on_a_full_disk() {
     for is_failing_before in [false, true] {
         let disk = CrashingDisk::new(6, Failing::Nothing);
-        let shared = shared_with(Appendfsync::Everysec);
+        let host = TestHost::with(Appendfsync::Everysec);
         let files = new_files(&disk);
-        let mut rig = Rig::start(shared, files);
+        let mut rig = Rig::start(host, files);
         disk.set_failing(Failing::Appends(0));
         rig.append(0);
         if is_failing_before {
-            await_that(|| shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED));
+            await_that(|| host.is_refused());
         }
         assert!(!rig.stop(), "the file lacks the record");
         assert_eq!(recovered(&disk), b"", "only whole records");
@@ -297,30 +386,30 @@ fn a_slow_disk_holds_writers_back_only_when_the_buffer_is_full() {
         latency_monitor_threshold: 1,
         ..Config::default()
     };
-    let shared = leak(config);
+    let host = TestHost::leak(config);
     let files = new_files(&disk);
     disk.gate.set_closed(true);
-    let mut rig = Rig::start(shared, files);
+    let mut rig = Rig::start(host, files);
     rig.append(0);
     await_that(|| disk.gate.waiting.load(Ordering::Relaxed) > 0);
     let mut number = 1;
-    while shared.keyspace.log.has_room(64) {
+    while host.log.has_room(64) {
         rig.append(number);
         number += 1;
     }
     assert!(number > (1 << 20) / 10, "{number} records of 8 bytes");
-    assert_eq!(shared.persistence.append_only.failure(), None);
-    let figures = &shared.persistence.append_only.figures;
+    assert_eq!(host.append_only.failure(), None);
+    let figures = &host.append_only.figures;
     await_that(|| {
-        shared.check_sync(Uptime::now());
+        check_sync(host, Uptime::now());
         figures.delayed_syncs.load(Ordering::Relaxed) > 0
     });
     assert!(figures.syncing.is_under_way());
-    assert!(shared.monitoring.latency.all().iter().any(|event| event.name == "aof-fsync-everysec"));
-    shared.check_sync(Uptime::now());
+    assert!(host.latencies.lock().unwrap().contains(&"aof-fsync-everysec"));
+    check_sync(host, Uptime::now());
     assert_eq!(figures.delayed_syncs.load(Ordering::Relaxed), 1);
     disk.gate.set_closed(false);
-    await_that(|| shared.keyspace.log.has_room(64));
+    await_that(|| host.log.has_room(64));
     rig.stop();
     assert!(!figures.syncing.is_under_way());
     let expected: Vec<u8> = (0..number).flat_map(record).collect();
@@ -330,15 +419,15 @@ fn a_slow_disk_holds_writers_back_only_when_the_buffer_is_full() {
 #[test]
 fn a_file_that_is_switched_off_has_no_later_changes() {
     let disk = SlowDisk { disk: CrashingDisk::new(5, Failing::Nothing), gate: Arc::default() };
-    let shared = shared_with(Appendfsync::Always);
+    let host = TestHost::with(Appendfsync::Always);
     let files = new_files(&disk);
     disk.gate.set_closed(true);
-    let mut rig = Rig::start(shared, files);
+    let mut rig = Rig::start(host, files);
     rig.append(0);
     await_that(|| disk.gate.waiting.load(Ordering::Relaxed) == 1);
     // The thread is in a sync, and takes no order meanwhile.
     rig.append(1);
-    crate::persistence::append_only::switch_off(shared);
+    host.append_only.switch_off(host.log.end());
     rig.append(2);
     disk.gate.set_closed(false);
     assert!(rig.stop());
@@ -347,7 +436,7 @@ fn a_file_that_is_switched_off_has_no_later_changes() {
 
 #[test]
 fn the_cut_of_a_rewrite_that_has_ended_is_ignored() {
-    let append_only = &shared_with(Appendfsync::Everysec).persistence.append_only;
+    let append_only = &TestHost::with(Appendfsync::Everysec).append_only;
     let reach_cut_of = |number| append_only.at_cut(number, || append_only.set_cut(Lsn(number)));
     append_only.expect_cut(1);
     append_only.clear_cut();

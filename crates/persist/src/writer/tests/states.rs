@@ -34,12 +34,8 @@ fn config(state: &State, appendfsync: Appendfsync) -> Config {
     }
 }
 
-fn is_written(shared: &Shared, end: Lsn) -> bool {
-    shared.persistence.append_only.figures.written.load(Ordering::Relaxed) == end.0
-}
-
-fn is_refused(shared: &Shared) -> bool {
-    shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED)
+fn is_written(host: &TestHost, end: Lsn) -> bool {
+    host.append_only.figures.written.load(Ordering::Relaxed) == end.0
 }
 
 /// Files in effect after a rewrite whose manifest was renamed, and whose directory could not be synchronised after that.
@@ -67,37 +63,37 @@ const FINISH_OPERATION_COUNT: u64 = 8;
 
 fn check(state: State, seed: u64) {
     let disk = CrashingDisk::new(seed, Failing::Nothing);
-    let shared = leak(config(&state, state.policy));
+    let host = TestHost::leak(config(&state, state.policy));
     let files = if state.is_unsettled { unsettled_files(&disk) } else { new_files(&disk) };
-    shared.snapshots.set_busy(state.is_suspended);
+    host.set_busy(state.is_suspended);
     if state.is_unsettled {
         disk.set_failing((state.failing)(disk.operation_count()));
     }
-    let mut rig = Rig::start(shared, files);
+    let mut rig = Rig::start(host, files);
     let mut last = Lsn(0);
     for number in 0..4 {
         last = rig.append(number);
     }
     if !state.is_unsettled {
-        await_that(|| is_written(shared, last));
+        await_that(|| is_written(host, last));
         disk.set_failing((state.failing)(disk.operation_count()));
     }
-    shared.config.publish(config(&state, state.later));
-    shared.snapshots.set_busy(false);
-    shared.persistence.append_only.wake();
+    host.publish(config(&state, state.later));
+    host.set_busy(false);
+    host.append_only.wake();
     last = rig.append(4);
     // A policy that does not synchronise may notice nothing.
     if state.later != Appendfsync::No {
-        await_that(|| is_refused(shared) || shared.is_durable(last));
+        await_that(|| host.is_refused() || host.append_only.is_durable(last));
         let fails = state.is_unsettled || !matches!((state.failing)(0), Failing::Directories(_));
-        assert_eq!(is_refused(shared), fails, "{state:?}");
+        assert_eq!(host.is_refused(), fails, "{state:?}");
     }
     disk.set_failing(Failing::Nothing);
-    await_that(|| !is_refused(shared));
+    await_that(|| !host.is_refused());
     last = rig.append(5);
     let expected: Vec<u8> = (0..6).flat_map(record).collect();
     if state.later != Appendfsync::No {
-        await_that(|| shared.is_durable(last));
+        await_that(|| host.append_only.is_durable(last));
         let found = recovered(&disk);
         assert!(found == expected, "after a crash: {state:?}: {}", found.escape_ascii());
     }
@@ -138,27 +134,27 @@ fn a_loss_is_found_by_position_whatever_the_policy() {
             let base = Config { appendonly: true, write_log_size: SMALL_LOG_SIZE, ..Config::default() };
             let first =
                 Config { appendfsync: policy, no_appendfsync_on_rewrite: is_suspended, ..base.clone() };
-            let shared = leak(first);
-            shared.snapshots.set_busy(is_suspended);
+            let host = TestHost::leak(first);
+            host.set_busy(is_suspended);
             let files = new_files(&disk);
-            let mut rig = Rig::start(shared, files);
+            let mut rig = Rig::start(host, files);
             let mut last = Lsn(0);
             for number in 0..SMALL_LOG_RECORD_COUNT {
                 last = rig.append(number);
-                await_that(|| is_written(shared, last));
+                await_that(|| is_written(host, last));
             }
-            let (durable, released) = (&shared.persistence.durable, &shared.persistence.released);
+            let (durable, released) = (&host.append_only.durable, &host.append_only.released);
             assert!(durable.end() < last, "nothing was synchronised");
             assert!(!is_suspended || released.end() == last, "replies do not wait meanwhile");
             disk.set_failing(Failing::Only(disk.operation_count()));
-            shared.config.publish(Config { appendfsync: later, ..base });
-            shared.snapshots.set_busy(false);
-            shared.persistence.append_only.wake();
-            let figures = &shared.persistence.append_only.figures;
-            await_that(|| figures.is_beginning.load(Ordering::Relaxed) && is_refused(shared));
+            host.publish(Config { appendfsync: later, ..base });
+            host.set_busy(false);
+            host.append_only.wake();
+            let figures = &host.append_only.figures;
+            await_that(|| figures.is_beginning.load(Ordering::Relaxed) && host.is_refused());
             // The rewrite begins, and fails here, because the rig has no directory for its base.
             await_that(|| figures.rewrite_failures.load(Ordering::Relaxed) > 1);
-            assert!(is_refused(shared) && !shared.is_durable(Lsn(0)));
+            assert!(host.is_refused() && !host.append_only.is_durable(Lsn(0)));
             assert!(!rig.stop(), "the file lacks changes");
         }
     }
@@ -168,17 +164,17 @@ fn a_loss_is_found_by_position_whatever_the_policy() {
 #[test]
 fn a_beginning_that_fails_is_tried_again() {
     let disk = CrashingDisk::new(9, Failing::Nothing);
-    let shared = leak(Config { appendonly: true, ..Config::default() });
+    let host = TestHost::leak(Config { appendonly: true, ..Config::default() });
     disk.create_directory(&layout().parent).unwrap();
     let mut files = AppendOnlyFiles::open(disk.clone(), layout()).unwrap();
     files.start().unwrap();
     disk.set_failing(Failing::From(0));
-    Writer::start_with_snapshot(shared, files, Purpose::SwitchOn).unwrap();
-    let figures = &shared.persistence.append_only.figures;
+    Writer::start_with_snapshot(host, files, Purpose::SwitchOn).unwrap();
+    let figures = &host.append_only.figures;
     // Each attempt at a base fails, because the rig has no directory for it, and then the files begin anew.
-    await_that(|| is_refused(shared));
+    await_that(|| host.is_refused());
     disk.set_failing(Failing::Nothing);
     let failures = figures.rewrite_failures.load(Ordering::Relaxed);
-    await_that(|| !is_refused(shared) && figures.rewrite_failures.load(Ordering::Relaxed) > failures + 1);
-    assert!(crate::persistence::append_only::end(shared), "nothing that was promised is missing");
+    await_that(|| !host.is_refused() && figures.rewrite_failures.load(Ordering::Relaxed) > failures + 1);
+    assert!(host.end(), "nothing that was promised is missing");
 }

@@ -1,8 +1,8 @@
 //! The thread that writes the append-only file: it reads the write log, writes new bytes, and synchronises the file as
 //! `appendfsync` requires.
 //!
-//! Owns the files and a reader of the log; no other thread writes them. Touches shared state only to publish how far the log
-//! is durable and whether writing fails. The thread never waits for a latch while it writes, so the disk delays only
+//! Owns the files and a reader of the log; no other thread writes them. What it asks of the server is [`WriterHost`]: it
+//! publishes how far the log is durable and whether writing fails. The thread never waits for a latch while it writes, so the disk delays only
 //! replies that wait for it (`always`), and writers when the log's buffer is full.
 //!
 //! Invariants:
@@ -19,6 +19,7 @@
 
 mod failing;
 mod grouping;
+mod host;
 mod requests;
 mod rewriting;
 #[cfg(test)]
@@ -28,20 +29,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Lsn;
-
 use config::{Appendfsync, Config};
 use os::clock::{self, Ticks, Uptime};
-use persist::disk::Disk;
-use persist::files::{AppendOnlyFiles, FilesError};
-use persist::reading::timestamp_annotation;
 use sync::atomic::Ordering;
 use sync::write_log::LogReader;
 
-use crate::shared::Shared;
-use crate::shared::persistence::{Figures, WriterControl, sync_event};
+use crate::append_only::{AppendOnly, Figures, WriterControl};
+use crate::disk::Disk;
+use crate::files::{AppendOnlyFiles, FilesError};
+use crate::reading::timestamp_annotation;
 use failing::{Failed, Failure};
 use grouping::Grouping;
+use host::{report_delayed_sync, sync_event};
 use rewriting::Rewriting;
+
+pub use host::{BaseRequest, WriterHost, check_sync, note_failure};
+
+/// The token of the thread's reader of the write log.
+pub const READER: u64 = 0;
 
 /// The largest write, in bytes, except with `always`. After each write the log has room again.
 const WRITE_SIZE_MAX: usize = 1 << 20;
@@ -64,7 +69,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 500
 
 /// See the module documentation.
 pub struct Writer<D: Disk> {
-    shared: &'static Shared,
+    host: &'static dyn WriterHost,
     files: AppendOnlyFiles<D>,
     /// `None`: the file begins with a snapshot, whose cut is still to come.
     reader: Option<LogReader>,
@@ -125,7 +130,7 @@ impl Purpose {
     }
 }
 
-impl<D: Disk + Send + 'static> Writer<D>
+impl<D: Disk + Clone + Send + 'static> Writer<D>
 where
     D::File: Send,
 {
@@ -134,13 +139,13 @@ where
     /// # Errors
     /// The operating system can't start a thread.
     pub fn start(
-        shared: &'static Shared,
+        host: &'static dyn WriterHost,
         files: AppendOnlyFiles<D>,
         reader: LogReader,
     ) -> std::io::Result<()> {
-        show_beginning(shared, files.total_size(), false);
-        let begin = move |control: &_| Some(Self::new(shared, files, Some(reader), control));
-        Self::start_with(shared, begin)
+        show_beginning(host, files.total_size(), false);
+        let begin = move |control: &_| Some(Self::new(host, files, Some(reader), control));
+        Self::start_with(host, begin)
     }
 
     /// Starts the thread, which begins with a snapshot. The files have begun for this purpose.
@@ -148,12 +153,12 @@ where
     /// # Errors
     /// The operating system can't start a thread.
     pub fn start_with_snapshot(
-        shared: &'static Shared,
+        host: &'static dyn WriterHost,
         files: AppendOnlyFiles<D>,
         purpose: Purpose,
     ) -> std::io::Result<()> {
-        show_beginning(shared, files.total_size(), true);
-        Self::start_with(shared, move |control| Some(Self::beginning(shared, files, purpose, control)))
+        show_beginning(host, files.total_size(), true);
+        Self::start_with(host, move |control| Some(Self::beginning(host, files, purpose, control)))
     }
 
     /// As [`Self::start_with_snapshot`], in the files that `open` returns.
@@ -161,62 +166,62 @@ where
     /// # Errors
     /// The operating system can't start a thread.
     pub fn start_later(
-        shared: &'static Shared,
+        host: &'static dyn WriterHost,
         purpose: Purpose,
         open: impl FnOnce(&WriterControl) -> Option<AppendOnlyFiles<D>> + Send + 'static,
     ) -> std::io::Result<()> {
-        show_beginning(shared, 0, true);
-        Self::start_with(shared, move |control| {
+        show_beginning(host, 0, true);
+        Self::start_with(host, move |control| {
             let files = open(control)?;
-            show_beginning(shared, files.total_size(), true);
-            Some(Self::beginning(shared, files, purpose, control))
+            show_beginning(host, files.total_size(), true);
+            Some(Self::beginning(host, files, purpose, control))
         })
     }
 
     fn start_with(
-        shared: &'static Shared,
+        host: &'static dyn WriterHost,
         begin: impl FnOnce(&Arc<WriterControl>) -> Option<Self> + Send + 'static,
     ) -> std::io::Result<()> {
-        shared.persistence.append_only.start_thread(move |control| match begin(control) {
+        host.append_only().start_thread(move |control| match begin(control) {
             Some(mut writer) => {
                 while writer.turn() {}
                 writer.end();
             }
-            None => show_end(shared, control),
+            None => show_end(host, control),
         })
     }
 
     /// One that begins with a snapshot.
     fn beginning(
-        shared: &'static Shared,
+        host: &'static dyn WriterHost,
         files: AppendOnlyFiles<D>,
         purpose: Purpose,
         control: &Arc<WriterControl>,
     ) -> Self {
         let has_gap = purpose == Purpose::AfterFailure;
-        Self { rewriting: purpose.rewriting(), has_gap, ..Self::new(shared, files, None, control) }
+        Self { rewriting: purpose.rewriting(), has_gap, ..Self::new(host, files, None, control) }
     }
 
     fn new(
-        shared: &'static Shared,
+        host: &'static dyn WriterHost,
         files: AppendOnlyFiles<D>,
         reader: Option<LogReader>,
         control: &Arc<WriterControl>,
     ) -> Self {
-        let generation = shared.config.generation();
+        let generation = host.config_generation();
         let lsn = reader.as_ref().map(LogReader::lsn);
         if let Some(lsn) = lsn {
-            shared.advance_durable(lsn);
+            host.append_only().advance_durable(lsn);
         }
-        let lsn = lsn.unwrap_or_else(|| shared.persistence.durable.end());
-        shared.persistence.append_only.set_homes(files.homes());
+        let lsn = lsn.unwrap_or_else(|| host.append_only().durable.end());
+        host.append_only().set_homes(files.homes());
         Self {
-            shared,
+            host,
             files,
             rewriting: Rewriting::new(false),
             grouping: Grouping::default(),
             reader,
-            config: shared.config.load_full(),
+            config: host.config(),
             generation,
             synced_at: Uptime::now(),
             synced: Position { lsn, is_between_records: true },
@@ -229,26 +234,30 @@ where
         }
     }
 
+    fn append_only(&self) -> &'static AppendOnly {
+        self.host.append_only()
+    }
+
     fn figures(&self) -> &'static Figures {
-        &self.shared.persistence.append_only.figures
+        &self.append_only().figures
     }
 
     /// Writes the new bytes of the log, or waits for some. Returns false when the thread must end.
     fn turn(&mut self) -> bool {
-        if self.shared.config.generation() != self.generation {
-            self.generation = self.shared.config.generation();
-            self.config = self.shared.config.load_full();
+        if self.host.config_generation() != self.generation {
+            self.generation = self.host.config_generation();
+            self.config = self.host.config();
             self.remove_history();
         }
         self.is_stopping |= self.control.is_stopping();
-        while let Some(message) = self.shared.persistence.append_only.take_message() {
+        while let Some(message) = self.append_only().take_message() {
             self.handle(message);
         }
         let had_failed = self.failure.is_some();
         if had_failed && !self.recover() {
             // What the log has cannot be written before the next attempt, so it must not end the sleep.
             if !self.is_stopping {
-                self.shared.persistence.append_only.wait_for_message(SLEEP_MAX);
+                self.append_only().wait_for_message(SLEEP_MAX);
             }
             return !self.is_stopping;
         }
@@ -269,7 +278,7 @@ where
         };
         self.publish_figures();
         if !is_idle && self.delays_write() {
-            self.shared.persistence.append_only.wait_for_message(WRITE_DELAY);
+            self.append_only().wait_for_message(WRITE_DELAY);
         }
         !is_idle || self.wait_for_work(self.until_sync().unwrap_or(SLEEP_MAX).min(SLEEP_MAX))
     }
@@ -294,7 +303,7 @@ where
     /// Waits for work, at most for this time. Returns false if the thread must end.
     fn wait_for_work(&mut self, timeout: Duration) -> bool {
         if !self.is_stopping {
-            self.shared.persistence.append_only.wait(self.reader.as_mut(), timeout);
+            self.append_only().wait(self.reader.as_mut(), timeout);
         }
         !self.is_stopping
     }
@@ -327,15 +336,15 @@ where
             && self.policy() == Appendfsync::No
             && !self.has_gap
             && let Some(reader) = &self.reader
-            && reader.lsn() > self.shared.persistence.released.end()
+            && reader.lsn() > self.append_only().released.end()
         {
-            self.shared.release_replies(reader.lsn());
+            self.append_only().release_replies(reader.lsn());
         }
     }
 
     /// Releases written bytes that the log keeps until they are synchronised, if they are many, or can't help any more.
     fn limit_retained(&mut self) {
-        let size_max = self.shared.keyspace.log.capacity() / RETAINED_SHARE;
+        let size_max = self.host.log().capacity() / RETAINED_SHARE;
         if let Some(reader) = &mut self.reader
             && (reader.lsn().0 - reader.kept().0 > size_max || self.synced.lsn < reader.kept())
         {
@@ -348,15 +357,16 @@ where
         if self.config.aof_timestamp_enabled && self.is_between_records {
             self.annotate()?;
         }
+        let append_only = self.append_only();
         let Some(reader) = &mut self.reader else { return Ok(0) };
         // The cut is loaded afterwards, so a cut within the readable bytes is seen.
         let end = reader.complete_end().min(self.control.end());
-        let limit = self.shared.persistence.append_only.cut().unwrap_or(end).min(end);
+        let limit = append_only.cut().unwrap_or(end).min(end);
         let chunk = reader.bytes(limit);
         if chunk.is_empty() {
             return Ok(0);
         }
-        self.shared.persistence.append_only.figures.delay_write();
+        append_only.figures.delay_write();
         let [first, second] = chunk.pieces;
         let first = &first[..first.len().min(size_max)];
         let second = &second[..second.len().min(size_max - first.len())];
@@ -396,7 +406,7 @@ where
 
     /// The synchronisation policy in force.
     fn policy(&self) -> Appendfsync {
-        match self.config.no_appendfsync_on_rewrite && self.shared.snapshots.is_busy() {
+        match self.config.no_appendfsync_on_rewrite && self.host.has_snapshot() {
             true => Appendfsync::No,
             false => self.config.appendfsync,
         }
@@ -422,7 +432,7 @@ where
         watch.begin(started.uptime());
         let result = self.files.sync();
         if let Some(delay_ms) = watch.end(Uptime::now()) {
-            self.shared.report_delayed_sync(delay_ms);
+            report_delayed_sync(self.host, delay_ms);
         }
         self.note_synced();
         result.map_err(Failed::Sync)?;
@@ -451,13 +461,13 @@ where
             self.close_gap();
         }
         if !self.has_gap {
-            self.shared.advance_durable(self.synced.lsn);
+            self.append_only().advance_durable(self.synced.lsn);
         }
     }
 
     fn note_latency(&self, started: Ticks, event: &'static str) {
         let ms = Ticks::now().ns_since(started) / 1_000_000;
-        self.shared.note_latency(self.config.latency_monitor_threshold, event, ms);
+        self.host.note_latency(event, ms);
     }
 
     /// Publishes the state for `INFO`.
@@ -465,15 +475,15 @@ where
         let (size, synced_size) = self.files.current_size();
         let figures = self.figures();
         figures.is_unsynced.store(size != synced_size, Ordering::Relaxed);
-        let end = self.shared.keyspace.log.end();
+        let end = self.host.log().end();
         let written = self.reader.as_ref().map_or(end, LogReader::lsn);
         figures.written.store(written.0, Ordering::Release);
     }
 }
 
 /// Shows that a thread writes the files, or is about to.
-pub(super) fn show_beginning(shared: &Shared, size: u64, is_beginning: bool) {
-    let figures = &shared.persistence.append_only.figures;
+pub fn show_beginning(host: &dyn WriterHost, size: u64, is_beginning: bool) {
+    let figures = &host.append_only().figures;
     figures.size.store(size, Ordering::Relaxed);
     figures.base_size.store(size, Ordering::Relaxed);
     figures.is_on.store(true, Ordering::Relaxed);
@@ -483,14 +493,14 @@ pub(super) fn show_beginning(shared: &Shared, size: u64, is_beginning: bool) {
 
 /// Shows that no thread writes the files, unless another one takes the place of this one. No write is refused because of
 /// it any more.
-fn show_end(shared: &Shared, control: &Arc<WriterControl>) {
-    let append_only = &shared.persistence.append_only;
+fn show_end(host: &dyn WriterHost, control: &Arc<WriterControl>) {
+    let append_only = host.append_only();
     append_only.at_end_of(control, || {
         // What no file has waits for none.
-        shared.release_replies(shared.keyspace.log.end());
+        append_only.release_replies(host.log().end());
         append_only.figures.is_on.store(false, Ordering::Relaxed);
         append_only.figures.is_beginning.store(false, Ordering::Relaxed);
         append_only.figures.forget_rewrites_requested();
-        shared.note_append_failure(None);
+        note_failure(host, None);
     });
 }

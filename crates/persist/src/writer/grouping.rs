@@ -6,10 +6,9 @@
 
 use std::time::Duration;
 
-use os::clock::Ticks;
-use persist::disk::Disk;
-
 use super::Writer;
+use crate::disk::Disk;
+use os::clock::Ticks;
 
 /// The number of recent groups.
 const GROUP_COUNT: usize = 8;
@@ -48,7 +47,7 @@ impl Grouping {
     }
 }
 
-impl<D: Disk + Send + 'static> Writer<D>
+impl<D: Disk + Clone + Send + 'static> Writer<D>
 where
     D::File: Send,
 {
@@ -63,7 +62,7 @@ where
                 return;
             }
             let Some(quiet) = self.grouping.quiet(size, Ticks::now().ns_since(began)) else { return };
-            self.shared.persistence.append_only.wait_for_message(quiet);
+            self.host.append_only().wait_for_message(quiet);
             size_before = size;
         }
     }

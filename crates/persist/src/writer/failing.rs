@@ -16,12 +16,12 @@
 //! new history is complete: before, a crash would lose what was accepted.
 
 use os::clock::Uptime;
-use persist::disk::Disk;
-use persist::files::FilesError;
 use sync::atomic::Ordering;
 
+use super::host::{note_failure, sync_event};
 use super::{RETRY_INTERVAL_MS, Writer, show_end};
-use crate::shared::persistence::sync_event;
+use crate::disk::Disk;
+use crate::files::FilesError;
 
 /// A failure without a successful recovery yet.
 pub(super) struct Failure {
@@ -37,7 +37,7 @@ pub(super) enum Failed {
 /// How often the thread tries to complete the file at its end, if that fails.
 const END_TRY_COUNT: usize = 2;
 
-impl<D: Disk + Send + 'static> Writer<D>
+impl<D: Disk + Clone + Send + 'static> Writer<D>
 where
     D::File: Send,
 {
@@ -52,7 +52,7 @@ where
             log::error!("Error writing to the AOF file: {error}");
         }
         self.failure = Some(Failure { retry_at: Uptime::now().plus_ms(RETRY_INTERVAL_MS) });
-        self.shared.note_append_failure(Some(reason));
+        note_failure(self.host, Some(reason));
     }
 
     /// Prepares the files for another attempt after a failure, if one is due. Returns whether writing can be tried.
@@ -132,7 +132,7 @@ where
     /// Ends the refusal of commands that change data.
     fn accept_writes(&self) {
         log::warn!("AOF write error looks solved. The server can write again.");
-        self.shared.note_append_failure(None);
+        note_failure(self.host, None);
     }
 
     /// Ends the thread: writes and synchronises the rest, and closes the file.
@@ -153,7 +153,7 @@ where
         }
         self.files.close();
         self.reader = None;
-        show_end(self.shared, &self.control);
+        show_end(self.host, &self.control);
     }
 
     /// Writes and synchronises everything that the log has now. Returns whether the files have all changes.

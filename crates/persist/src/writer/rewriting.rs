@@ -16,17 +16,17 @@ use std::sync::{Arc, PoisonError};
 
 use config::Appendfsync;
 use os::clock::{self, Uptime};
-use persist::disk::Disk;
-use persist::files::FilesError;
-use persist::manifest::BaseFormat;
 use sync::Mutex;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::failing::Failed;
-use super::{Position, RETRY_INTERVAL_MS, Writer, requests};
-use crate::persistence::append_only::working_directory;
-use crate::shared::persistence::{WriterMessage, sync_event};
-use crate::snapshot::{Request, SaveError, Saved, SnapshotId, Target};
+use super::host::{BaseRequest, sync_event};
+use super::{Position, READER, RETRY_INTERVAL_MS, Writer, requests};
+use crate::append_only::WriterMessage;
+use crate::disk::Disk;
+use crate::files::FilesError;
+use crate::manifest::BaseFormat;
+use crate::snapshot::SnapshotId;
 
 /// The time after a failed rewrite before growth causes another one, in milliseconds.
 const AUTOMATIC_INTERVAL_MS: i64 = 60_000;
@@ -105,7 +105,7 @@ fn format_of(is_rdb: bool) -> BaseFormat {
     if is_rdb { BaseFormat::Rdb } else { BaseFormat::Requests }
 }
 
-impl<D: Disk + Send + 'static> Writer<D>
+impl<D: Disk + Clone + Send + 'static> Writer<D>
 where
     D::File: Send,
 {
@@ -177,27 +177,27 @@ where
 
     /// Begins the snapshot. If another one is being taken, the next turn tries again.
     fn begin_snapshot(&mut self) {
-        if self.shared.snapshots.is_busy() {
+        if self.host.has_snapshot() {
             return;
         }
         if !self.rewriting.is_beginning
-            && let Err(error) = self.files.prepare_rewrite(working_directory())
+            && let Err(error) = self.files.prepare_rewrite(self.host.working_directory())
         {
             return self.refuse_rewrite(&error);
         }
-        self.shared.persistence.append_only.set_homes(self.files.homes());
+        self.append_only().set_homes(self.files.homes());
         let number = SNAPSHOT_COUNT.fetch_add(1, Ordering::Relaxed);
-        let (shared, attaches) = (self.shared, self.reader.is_none());
+        let (host, attaches) = (self.host, self.reader.is_none());
         let is_base_only = self.rewriting.is_base_only;
-        let append_only = &shared.persistence.append_only;
+        let append_only = host.append_only();
         let begin_reading = move || {
-            let log = &shared.keyspace.log;
+            let log = host.log();
             if is_base_only {
                 // Later changes are not logged.
             } else if !attaches {
                 log.forget_database();
                 append_only.set_cut(log.end());
-            } else if let Some(reader) = log.attach(super::super::append_only::READER) {
+            } else if let Some(reader) = log.attach(READER) {
                 log.forget_database();
                 append_only.send(WriterMessage::Attached(number, reader));
             }
@@ -206,16 +206,15 @@ where
         let wanted = self.rewriting.wanted_format;
         let format = wanted.unwrap_or_else(|| format_of(self.config.aof_use_rdb_preamble));
         let progress = Arc::new(Progress::default());
-        let request = Request {
-            target: Target::Base { path: self.files.base_path() },
-            settings: shared.base_settings(),
+        let request = BaseRequest {
+            path: self.files.base_path(),
             at_cut: Box::new(at_cut),
             done: self.after_snapshot(number, format, Arc::clone(&progress)),
         };
         let figures = self.figures();
         figures.is_rewriting.store(true, Ordering::Relaxed);
         append_only.expect_cut(number);
-        let Ok(snapshot) = shared.snapshots.begin(request) else {
+        let Ok(snapshot) = host.begin_base(request) else {
             append_only.clear_cut();
             figures.is_rewriting.store(false, Ordering::Relaxed);
             return;
@@ -252,20 +251,26 @@ where
         number: u64,
         format: BaseFormat,
         progress: Arc<Progress>,
-    ) -> Box<dyn FnOnce(Result<Saved, SaveError>) + Send> {
-        let append_only = &self.shared.persistence.append_only;
+    ) -> Box<dyn FnOnce(Result<(), String>) + Send> {
+        let append_only = self.append_only();
         let (snapshot, target) = (self.files.base_path(), self.files.requests_path());
+        let (disk, host) = (self.files.disk().clone(), self.host);
         let annotated_at = self.config.aof_timestamp_enabled.then(|| clock::unix_millis() / 1000);
         let written =
             move |result: Result<(), String>| append_only.send(WriterMessage::BaseWritten(number, result));
         Box::new(move |result| {
-            let result = result.map(|_| ()).map_err(|error| error.to_string());
             if result.is_err() || format == BaseFormat::Rdb {
                 return written(result);
             }
             let body = move || {
                 let _alone = CONVERTING.lock().unwrap_or_else(PoisonError::into_inner);
-                let result = requests::convert(&snapshot, &target, annotated_at, &progress.is_cancelled);
+                let result = requests::convert(
+                    &disk,
+                    (&snapshot, &target),
+                    host.value_limits(),
+                    annotated_at,
+                    &progress.is_cancelled,
+                );
                 written(result.map_err(|error| error.to_string()));
             };
             let started = sync::thread::Builder::new().name("aof-base".to_owned()).spawn(body);
@@ -277,7 +282,7 @@ where
 
     /// If the log is written up to the cut, begins the new increment.
     fn pass_cut(&mut self) {
-        let append_only = &self.shared.persistence.append_only;
+        let append_only = self.append_only();
         let cut = append_only.cut();
         if self.failure.is_some() || cut.is_none() || self.reader.as_ref().map(|reader| reader.lsn()) != cut {
             return;
@@ -306,7 +311,7 @@ where
         if let Err(error) = self.replace_files(format) {
             return self.fail_rewrite(&error.to_string());
         }
-        self.shared.persistence.append_only.set_homes(self.files.homes());
+        self.append_only().set_homes(self.files.homes());
         let Some(under_way) = self.rewriting.under_way.take() else { return };
         let is_beginning = std::mem::take(&mut self.rewriting.is_beginning);
         // The first increment of a new history is synchronised by now.
@@ -352,7 +357,7 @@ where
         let Some(under_way) = self.rewriting.under_way.take() else { return };
         under_way.progress.is_cancelled.store(true, Ordering::Relaxed);
         log::warn!("Background AOF rewrite terminated by error: {reason}");
-        self.shared.persistence.append_only.clear_cut();
+        self.append_only().clear_cut();
         if self.rewriting.is_base_only {
             self.files.abort_rewrite();
         } else if self.rewriting.is_beginning {
@@ -380,7 +385,7 @@ where
         let figures = self.figures();
         if self.is_stopping {
             // Not if a successor waits for this thread: it takes messages.
-            let append_only = &self.shared.persistence.append_only;
+            let append_only = self.append_only();
             append_only.at_end_of(&self.control, || figures.is_ending.store(true, Ordering::Release));
         }
         figures.is_rewriting.store(false, Ordering::Relaxed);
@@ -405,8 +410,8 @@ where
         }
         if let Some(under_way) = under_way {
             under_way.progress.is_cancelled.store(true, Ordering::Relaxed);
-            self.shared.snapshots.cancel_only(under_way.snapshot);
-            self.shared.persistence.append_only.clear_cut();
+            self.host.cancel_base(under_way.snapshot);
+            self.append_only().clear_cut();
             self.files.abort_rewrite();
             self.figures().is_rewriting.store(false, Ordering::Relaxed);
         } else if self.rewriting.is_beginning {

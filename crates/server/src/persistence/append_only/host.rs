@@ -1,0 +1,76 @@
+//! The server as the thread sees it that writes the append-only file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use config::Config;
+use os::clock;
+use persist::append_only::AppendOnly;
+use persist::snapshot::{Busy, SnapshotId};
+use persist::writer::{BaseRequest, WriterHost};
+use rdb::Limits;
+use sync::write_log::WriteLog;
+
+use super::super::saving;
+use super::working_directory;
+use crate::shared::Shared;
+use crate::shared::modes::GlobalFlags;
+use crate::snapshot::{Request, Target};
+
+impl WriterHost for Shared {
+    fn log(&self) -> &Arc<WriteLog> {
+        &self.keyspace.log
+    }
+
+    fn append_only(&self) -> &AppendOnly {
+        &self.persistence.append_only
+    }
+
+    fn config(&self) -> Arc<Config> {
+        self.config.load_full()
+    }
+
+    fn config_generation(&self) -> u64 {
+        self.config.generation()
+    }
+
+    fn working_directory(&self) -> PathBuf {
+        working_directory()
+    }
+
+    fn value_limits(&self) -> Limits {
+        commands::value_limits(&Config::default())
+    }
+
+    fn refuse_writes(&self, are_refused: bool) {
+        self.modes.flags.set(GlobalFlags::APPEND_FAILED, are_refused);
+        if are_refused {
+            self.keyspace.log.wake_writers();
+        }
+    }
+
+    fn note_latency(&self, event: &'static str, ms: u64) {
+        let threshold = self.config.load().latency_monitor_threshold;
+        if threshold > 0 && ms >= threshold {
+            self.monitoring.latency.add(event, (clock::unix_millis() / 1000) as u32, ms);
+        }
+    }
+
+    fn has_snapshot(&self) -> bool {
+        self.snapshots.is_busy()
+    }
+
+    fn begin_base(&'static self, request: BaseRequest) -> Result<SnapshotId, Busy> {
+        let BaseRequest { path, at_cut, done } = request;
+        self.snapshots.begin(Request {
+            target: Target::Base { path },
+            settings: saving::base_settings(self),
+            at_cut,
+            done: Box::new(move |result| done(result.map(|_| ()).map_err(|error| error.to_string()))),
+        })
+    }
+
+    fn cancel_base(&self, id: SnapshotId) {
+        self.snapshots.cancel_only(id);
+    }
+}
