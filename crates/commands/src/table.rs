@@ -1,10 +1,9 @@
-//! The command table: the one list of all commands, and lookup by name. `COMMAND` and `ACL` are here because they
-//! describe the table.
+//! The command table: the one list of all commands, and lookup by name. `COMMAND` is here because it describes
+//! the table.
 //!
 //! Invariants: sorted by name, names are unique. Subcommands are in their container. Start reading at
 //! [`COMMANDS`].
 
-mod acl;
 mod command;
 pub mod index;
 
@@ -13,7 +12,7 @@ use std::sync::LazyLock;
 use wire::request::Args;
 
 pub use self::index::{CommandId, Index, Names, ResolvedCommand};
-use crate::acl::Catalogue;
+use crate::acl::{self, Catalogue};
 use crate::bitmap::*;
 use crate::command::Command;
 use crate::connection::*;

@@ -17,7 +17,7 @@ pub fn flags_of(command: &Command, spec: &KeySpec, request: Args<'_>) -> KeyFlag
     let has = |word: &str| request.tail(3.min(request.len())).iter().any(|arg| arg.eq_token(word));
     match command.name {
         "set" if has("get") => flags,
-        // A comparison does not return the value: it needs no right to read. Valkey, which has only `IFEQ`, calls it an
+        // A comparison does not return the value: it needs no permission to read. Valkey, which has only `IFEQ`, calls it an
         // overwriting.
         "set" if ["ifne", "ifdeq", "ifdne"].into_iter().any(has) => KeyFlags::RW | KeyFlags::UPDATE,
         "set" => KeyFlags::OW | KeyFlags::UPDATE,

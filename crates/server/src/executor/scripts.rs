@@ -126,7 +126,7 @@ impl Executor {
         session.unfinished = None;
         let Some(mut exec) = session.paused_exec.take() else { return self.scripts.abandon(session.id) };
         exec.is_orphan = true;
-        let users = self.shared.access.users();
+        let users = self.shared.users.load_full();
         let (peer, local) = (session.peer.clone(), session.local.clone());
         let mut orphan = Session::new(session.id, peer, local, session.connected_at, &users);
         orphan.last_command = session.last_command;

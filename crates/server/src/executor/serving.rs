@@ -353,11 +353,11 @@ impl Serving<'_> {
     /// # Errors
     /// The reply, if it may not.
     fn check_permission(&self, waiter: &Waiter, request: &WaitingRequest) -> Result<(), Vec<u8>> {
-        let access = &self.shared.access;
-        if request.users_version >= access.version() || planted(Fault::WaiterUnchecked) {
+        let users = &self.shared.users;
+        if request.users_version >= users.version() || planted(Fault::WaiterUnchecked) {
             return Ok(());
         }
-        let users = access.users();
+        let users = users.load_full();
         // The user is deleted: the connection is about to be closed.
         let user = users.current(&request.user).ok_or_else(Vec::new)?;
         let (found, args) = (request.found, request.args.args());

@@ -35,7 +35,7 @@ impl Settings {
         // Before the configuration, so that a change meanwhile is not missed.
         let generation = shared.config.generation();
         let mut config = shared.config.load_full();
-        let users = shared.access.users();
+        let users = shared.users.load_full();
         let requires_authentication = users.require_authentication() && !is_replay;
         if is_replay {
             config = Arc::new(of_replay(Config::clone(&config)));

@@ -159,7 +159,7 @@ impl Job {
         memory: Rc<RefCell<MemoryShare>>,
         ctx: &Ctx<'_>,
     ) -> Self {
-        let users = shared.access.users();
+        let users = shared.users.load_full();
         let session = Session::new(0, String::new(), String::new(), ctx.session.connected_at, &users);
         let now = Ticks::now();
         let config = shared.config.load_full();
