@@ -13,7 +13,7 @@ pub mod expiry;
 pub mod help;
 pub mod host;
 pub mod identity;
-pub mod key_flags;
+pub mod key_spec;
 pub mod migration;
 pub mod peer_names;
 pub mod reply;

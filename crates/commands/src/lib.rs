@@ -32,9 +32,9 @@ mod string;
 mod transaction;
 
 pub use handler::{
-    acl, command, context, doc, error, help, host, identity, key_flags, migration, reply, reply_buffers,
+    acl, command, context, doc, error, help, host, identity, migration, reply, reply_buffers,
     resolved_command, run, session, subscriptions, timeout, tracking, walk, word,
 };
-use handler::{expiry, peer_names};
+use handler::{expiry, key_spec, peer_names};
 pub use serialization::value_limits;
 pub use table::index;

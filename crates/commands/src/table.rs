@@ -412,6 +412,16 @@ mod tests {
     }
 
     #[test]
+    fn the_subcommands_of_client_and_debug_are_flagged() {
+        for (name, command) in NUMBERED.iter() {
+            assert_eq!(command.flags.contains(Flags::KEEPS_CACHING), name.starts_with("client|"), "{name}");
+            let mut of_debug = command.subcommands.iter().chain([*command]).filter(|_| name == "debug");
+            assert!(of_debug.all(|one| one.flags.contains(Flags::FOR_DEBUGGING)), "{name}");
+            assert!(name == "debug" || !command.flags.contains(Flags::FOR_DEBUGGING), "{name}");
+        }
+    }
+
+    #[test]
     fn flags_and_access_agree() {
         assert_each(|command, complaints| {
             let writes = matches!(

@@ -40,6 +40,7 @@ pub const SORT: Command = Command {
                  argument array",
             ),
             custom: Some(find_destination),
+            flags_of_request: None,
         },
     ],
     tips: &[],
@@ -82,6 +83,7 @@ const PATTERN_KEYS: KeySpec = KeySpec {
          we sort",
     ),
     custom: None,
+    flags_of_request: None,
 };
 const KEY: Arg = Arg::key("key", 0);
 const BY: Arg = Arg {

@@ -78,6 +78,7 @@ const fn keys_after_streams(from: i32) -> KeySpec {
         find: Find::Range { last: -1, step: 1, limit: 2 },
         notes: None,
         custom: None,
+        flags_of_request: None,
     }
 }
 

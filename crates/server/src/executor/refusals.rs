@@ -45,7 +45,9 @@ impl Executor {
             return step;
         }
         let error = match (plan.refusal, plan.found()) {
-            (Refusal::Arity | Refusal::UnknownSub, Some(found)) if full_name(found).starts_with("debug") => {
+            (Refusal::Arity | Refusal::UnknownSub, Some(found))
+                if found.command.flags.contains(Flags::FOR_DEBUGGING) =>
+            {
                 let permission = connection.session.may_debug(&self.settings.config);
                 if permission.is_ok()
                     && args.len() > 1

@@ -9,12 +9,11 @@ use std::collections::HashSet;
 use base::DbIndex;
 use wire::request::Args;
 
-use super::catalogue::{Databases, accesses_data, has_keys};
+use super::catalogue::{Databases, accesses_data, channels, has_keys};
 use super::denial::{Denial, DenialContext, DenialEvent, MissingPermission};
 use super::selector::{ChannelPermissions, DatabasePermissions, Selector};
 use super::user::User;
 use crate::command::{Begin, Find, Flags, KeyFlags, KeySpec, find_spec_keys};
-use crate::key_flags::flags_of;
 use crate::resolved_command::CommandId;
 
 /// A request to be checked, as its session would run it.
@@ -87,8 +86,7 @@ impl User {
             return Err(Denial { missing: MissingPermission::Command, argument: 0 });
         }
         for spec in command.keys.iter().filter(|spec| !spec.flags.contains(KeyFlags::NOT_KEY)) {
-            let flags = flags_of(command, spec, args);
-            check_keys(selector, spec, flags, args)?;
+            check_keys(selector, spec, spec.flags_of(args), args)?;
         }
         if selector.channels != ChannelPermissions::All {
             self.check_channels(selector, request)?;
@@ -117,8 +115,11 @@ impl User {
     }
 
     fn check_channels(&self, selector: &Selector, request: Request<'_>) -> Result<(), Denial> {
-        let (mut indexes, is_pattern) = self.catalogue().channels(request.id, request.args);
-        match indexes.find(|index| !selector.channels.allow(request.args.at(*index), is_pattern)) {
+        let command = self.catalogue().command(request.id);
+        let is_pattern = command.flags.contains(Flags::CHANNEL_PATTERNS);
+        match channels(command, request.args)
+            .find(|index| !selector.channels.allow(request.args.at(*index), is_pattern))
+        {
             Some(argument) => Err(Denial { missing: MissingPermission::Channel, argument }),
             None => Ok(()),
         }
