@@ -26,7 +26,7 @@ use crate::loaded::CheckedLibrary;
 use crate::meter::Meter;
 use crate::random::Random;
 use crate::source::DigestMap;
-use crate::stack::{Kind, Name, Stack, with_stack};
+use crate::stack::{LuaType, Name, Stack, with_stack};
 use crate::{bit, cjson, cmsgpack, memory, natives, structure};
 
 /// What a running script asks of the server.
@@ -156,7 +156,7 @@ pub(crate) struct Running<S> {
     /// What functions of the host spend.
     pub(crate) meter: Rc<Meter>,
     /// The settings of `cjson`.
-    pub(crate) cjson: Rc<Cell<cjson::Settings>>,
+    pub(crate) cjson: Rc<Cell<cjson::CjsonSettings>>,
     /// The instructions between two interrupts.
     pub(crate) interval: Cell<u32>,
 }
@@ -377,7 +377,7 @@ impl<S: Server> Interpreter<S> {
     fn reset_settings(&self) {
         self.running.is_resp3.set(false);
         self.running.seeded.set(None);
-        self.running.cjson.set(cjson::Settings::default());
+        self.running.cjson.set(cjson::CjsonSettings::default());
     }
 
     /// Prepares for the code of a library, which has no server.
@@ -476,7 +476,7 @@ impl<S: Server> Interpreter<S> {
                 Some(error) => Outcome::Failed(error),
             };
         }
-        if stack.kind(stack.top()) == Kind::Other
+        if stack.kind(stack.top()) == LuaType::Other
             && let Value::Error(error) = stack.pop_value()
         {
             return self.failed(&error, out);

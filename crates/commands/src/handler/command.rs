@@ -16,7 +16,7 @@ use crate::subscriptions::SubscriptionKind;
 use crate::word::Word;
 
 /// A function that runs a command while its latches are held.
-pub type Run = fn(&mut Ctx<'_>, Args<'_>, Reply<'_>) -> Result<Replied, CommandError>;
+pub type Handler = fn(&mut Ctx<'_>, Args<'_>, Reply<'_>) -> Result<Replied, CommandError>;
 
 /// One line of the command table, or one of its subcommands.
 #[derive(Clone, Copy)]
@@ -40,13 +40,13 @@ pub struct Command {
     /// Subcommands. If there are any, `run` handles only the bare name.
     pub subcommands: &'static [Command],
     /// The handler.
-    pub run: Run,
+    pub run: Handler,
 }
 
 impl Command {
     /// Creates a command without keys that accesses no data.
     #[must_use]
-    pub const fn keyless(name: &'static str, arity: i32, flags: Flags, doc: Doc, run: Run) -> Self {
+    pub const fn keyless(name: &'static str, arity: i32, flags: Flags, doc: Doc, run: Handler) -> Self {
         Self {
             name,
             arity,
