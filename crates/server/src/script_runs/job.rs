@@ -14,7 +14,7 @@ use commands::session::{Session, SessionFlags};
 use config::Config;
 use keyspace::{Latched, Latches};
 use os::clock::Ticks;
-use script::{INTERVAL_MAX, LogLevel, Run, ScriptFlags, Server, Verdict};
+use script::{INTERVAL_MAX, LogLevel, Runnable, ScriptFlags, Server, Verdict};
 use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
 use sync::simulation::{self, Fault, Gap};
@@ -80,10 +80,10 @@ impl Code {
 
     /// The form that the interpreter runs.
     #[must_use]
-    pub fn run(&self) -> Run<'_> {
+    pub fn run(&self) -> Runnable<'_> {
         match self {
-            Self::Script(script) => Run::Script { sha: &script.sha, body: script.code() },
-            Self::Function { name, .. } => Run::Function { name },
+            Self::Script(script) => Runnable::Script { sha: &script.sha, body: script.code() },
+            Self::Function { name, .. } => Runnable::Function { name },
         }
     }
 
@@ -127,7 +127,7 @@ pub struct Job {
     pub(super) may_pause: bool,
     /// The connection whose request it is; 0: it is closed.
     pub(super) client: u64,
-    /// The latches with which it must be run again after [`Outcome::Again`](script::Outcome::Again).
+    /// The latches with which it must be run again after [`RunOutcome::Again`](script::RunOutcome::Again).
     pub(super) rerun_latches: ScriptLatches,
     pub(super) protocol: Protocol,
     pub(super) out: Vec<u8>,
