@@ -215,10 +215,10 @@ fn write(
     edited.map_err(|_| CommandError::WRONG_TYPE)?;
     if change_count > 0 {
         ctx.changed(EventClass::String, "setbit", key);
-        ctx.effects.dirty += change_count - 1;
+        ctx.report.dirty += change_count - 1;
     } else if is_longer {
         // A failed operation extends the string, too. As in Valkey, this publishes no event, but it is logged.
-        ctx.effects.dirty += 1;
+        ctx.report.dirty += 1;
         ctx.also_changed(key);
     }
     Ok(out.done())

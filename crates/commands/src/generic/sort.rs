@@ -182,7 +182,7 @@ fn store(ctx: &mut Ctx<'_>, list: List, reply: Reply<'_>) -> Replied {
         log_list(ctx, destination, &list);
         ctx.put_object(destination, list.into_object());
         ctx.changed(EventClass::List, "sortstore", destination);
-        ctx.effects.dirty += len as u64 - 1;
+        ctx.report.dirty += len as u64 - 1;
     } else if ctx.remove(destination) {
         ctx.changed(EventClass::Generic, "del", destination);
         ctx.log_deletion(destination);

@@ -395,7 +395,7 @@ fn store(
         ctx.put_object(destination, stored.into_object());
         let event = if form.is_search() { "geosearchstore" } else { "georadiusstore" };
         ctx.changed(EventClass::SortedSet, event, destination);
-        ctx.effects.dirty += len as u64 - 1;
+        ctx.report.dirty += len as u64 - 1;
     } else if ctx.remove(destination) {
         ctx.changed(EventClass::Generic, "del", destination);
         ctx.log_deletion(destination);

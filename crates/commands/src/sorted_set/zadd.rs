@@ -194,7 +194,7 @@ pub(crate) fn add_elements(
     };
     if counts.added + counts.updated > 0 {
         ctx.changed(EventClass::SortedSet, if options.increments { "zincr" } else { "zadd" }, key);
-        ctx.effects.dirty += counts.added + counts.updated - 1;
+        ctx.report.dirty += counts.added + counts.updated - 1;
     }
     if counts.not_a_number {
         return Err(NOT_A_NUMBER);

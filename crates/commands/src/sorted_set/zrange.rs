@@ -322,7 +322,7 @@ fn answer(
     let query = Query::parse(args.tail(2), form)?;
     let Some(set) = ctx.find::<SortedSet>(ctx.key(0))? else { return Ok(reply.array(0).done()) };
     let mut out = reply.parts();
-    write_elements(&mut out, query.select(set), query.with_scores, &ctx.effects.shared_replies);
+    write_elements(&mut out, query.select(set), query.with_scores, &ctx.report.shared_replies);
     Ok(out.done())
 }
 

@@ -142,7 +142,7 @@ impl Deletions {
         if !self.deleted.is_empty() {
             ctx.changed(EventClass::Stream, "xdel", key);
         }
-        ctx.effects.dirty += (self.deleted.len() as u64).saturating_sub(1) + self.references.count();
+        ctx.report.dirty += (self.deleted.len() as u64).saturating_sub(1) + self.references.count();
         self.references.log(ctx, key);
         log_deleted(ctx, key, &self.deleted);
         let mut out = reply.array(self.outcomes.len());

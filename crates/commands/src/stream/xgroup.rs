@@ -213,7 +213,7 @@ fn with_group<R>(
 
 /// Reports a change that does not affect `WATCH`: the entries of the stream are unchanged.
 fn report(ctx: &mut Ctx<'_>, event: &'static str) {
-    ctx.effects.dirty += 1;
+    ctx.report.dirty += 1;
     ctx.announce(EventClass::Stream, event, ctx.key(0));
 }
 

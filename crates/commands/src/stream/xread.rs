@@ -250,7 +250,7 @@ fn read_one_for_group(
         (before.is_none(), has_read)
     })?;
     let (made_consumer, has_read) = result.unwrap_or_default();
-    ctx.effects.dirty += u64::from(made_consumer) + u64::from(has_read);
+    ctx.report.dirty += u64::from(made_consumer) + u64::from(has_read);
     if logs {
         delivered.log(ctx, key, (name, consumer_name), now, made_consumer);
     }
@@ -287,7 +287,7 @@ impl Delivered {
         if self.has_advanced {
             log_position(ctx, key, group);
         }
-        ctx.effects.is_logged = true;
+        ctx.report.is_logged = true;
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use base::{DbIndex, Millis, Slot};
 use commands::acl::{DenialContext, DenialEvent, User, Users};
-use commands::context::{Effects, PlannedKey};
+use commands::context::{CommandReport, PlannedKey};
 use commands::host::Host;
 use commands::run::RunFor;
 use commands::session::{BlockReason, Session, SessionFlags};
@@ -101,7 +101,7 @@ impl ServeContext {
 pub(super) struct Serving<'a> {
     pub(super) latches: &'a mut Latches<'static>,
     pub(super) data: &'a mut Latched<'static>,
-    pub(super) effects: &'a mut Effects,
+    pub(super) effects: &'a mut CommandReport,
     pub(super) config: &'a Config,
     pub(super) host: &'a dyn Host,
     pub(super) shared: &'static Shared,

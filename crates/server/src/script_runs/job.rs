@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::DbIndex;
-use commands::context::{Ctx, Effects, PlannedKey};
+use commands::context::{CommandReport, Ctx, PlannedKey};
 use commands::host::{Host, ScriptKind};
 use commands::session::{Session, SessionFlags};
 use config::Config;
@@ -110,7 +110,7 @@ pub struct Job {
     pub(super) host: Box<dyn Host>,
     pub(super) data: Latched<'static>,
     pub(super) latches: Latches<'static>,
-    pub(super) effects: Effects,
+    pub(super) effects: CommandReport,
     pub(super) session: Session,
     pub(super) config: Arc<Config>,
     pub(super) thresholds: Thresholds,
@@ -169,7 +169,7 @@ impl Job {
             host,
             data: ctx.data.companion(now.to_raw()),
             latches: Latches::default(),
-            effects: Effects::default(),
+            effects: CommandReport::default(),
             session,
             thresholds: Thresholds::of(&config),
             config,
@@ -248,12 +248,12 @@ impl Job {
             self.data.effects.end_transaction();
         }
         // The effects of its commands are logged instead of the request.
-        ctx.effects.is_logged = self.data.logs();
+        ctx.report.is_logged = self.data.logs();
         ctx.data.exchange(&mut self.data);
         self.session.tracking = None;
         ctx.session.command_count += std::mem::take(&mut self.session.command_count);
-        ctx.effects.dirty += std::mem::take(&mut self.effects.dirty);
-        ctx.effects.needs_barrier |= std::mem::take(&mut self.effects.needs_barrier);
+        ctx.report.dirty += std::mem::take(&mut self.effects.dirty);
+        ctx.report.needs_barrier |= std::mem::take(&mut self.effects.needs_barrier);
         if let Some(running) = self.running.take() {
             self.shared.scripts.running.leave(&running);
         }

@@ -328,7 +328,7 @@ impl Job {
             id: found.id,
             planned: &self.planned,
             args,
-            effects: &mut self.effects,
+            report: &mut self.effects,
             hasher: self.shared.keyspace.hasher(),
         };
         let result = run::run(&mut ctx, &mut ReplyBuffer::new(out, protocol), RunFor::Part);

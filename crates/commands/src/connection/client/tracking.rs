@@ -241,7 +241,7 @@ fn begin(ctx: &mut Ctx<'_>, options: &TrackingOptions<'_>) {
             }
         }
         // No worker makes changes any more that it does not record.
-        ctx.effects.needs_barrier = true;
+        ctx.report.needs_barrier = true;
         // Inside a transaction, tracking takes effect from the next command on.
         ctx.data.events.wanted = ctx.data.events.wanted.with_every_change(true);
     }

@@ -32,7 +32,7 @@ fn set_user(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Repli
     let (name, rules): (&[u8], Vec<&[u8]>) = (args.at(2), args.tail(3).iter().collect());
     let grammar = Grammar::of(ctx.config, ctx.session.user.catalogue());
     ctx.host.change_users(&|users| users.with_rules(name, &rules, grammar))?;
-    ctx.effects.needs_barrier = true;
+    ctx.report.needs_barrier = true;
     Ok(reply.ok())
 }
 
@@ -55,7 +55,7 @@ fn delete_users(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<R
         deleted.set(count);
         Ok(left)
     })?;
-    ctx.effects.needs_barrier = true;
+    ctx.report.needs_barrier = true;
     Ok(reply.integer(deleted.get() as i64))
 }
 
@@ -68,7 +68,7 @@ pub(super) const LOAD: Command = Command::keyless(
     |ctx, _, reply| {
         check_file(ctx)?;
         ctx.host.load_users()?;
-        ctx.effects.needs_barrier = true;
+        ctx.report.needs_barrier = true;
         Ok(reply.ok())
     },
 );
