@@ -1,7 +1,8 @@
 //! The interface of handlers: the definition of a command, its context with session and
 //! server, and its reply.
 //!
-//! The lowest layer of the crate: depends on no command and no table.
+//! The lowest layer of the crate: depends on no table and no folder of commands. The command `ACL` is in `acl`, beside the users
+//! and permissions that sessions refer to.
 
 pub mod acl;
 pub mod command;
@@ -12,7 +13,7 @@ pub mod expiry;
 pub mod help;
 pub mod host;
 pub mod identity;
-pub mod key_flags;
+pub mod key_spec;
 pub mod migration;
 pub mod peer_names;
 pub mod reply;

@@ -6,6 +6,7 @@
 //! | `generic`, `serialization`, `connection`, `pubsub`, `transaction`, `scripting`, `server` | the commands of that family |
 //! | [`table`] | the list of all commands, lookup by name, and the commands that describe the table |
 //! | `handler` | the definition of a command, the context of a handler, and the interface that the server implements |
+//! | [`acl`] (in `handler`) | users, permissions and the command `ACL` |
 //!
 //! Depends on protocol and data, but neither on threads nor on files: a handler never accesses a latch, a
 //! socket or a file. Start reading at [`command::Command`], then `string/get.rs`, then `string/set.rs`.
@@ -31,9 +32,9 @@ mod string;
 mod transaction;
 
 pub use handler::{
-    acl, command, context, doc, error, help, host, identity, key_flags, migration, reply, reply_buffers,
+    acl, command, context, doc, error, help, host, identity, migration, reply, reply_buffers,
     resolved_command, run, session, subscriptions, timeout, tracking, walk, word,
 };
-use handler::{expiry, peer_names};
+use handler::{expiry, key_spec, peer_names};
 pub use serialization::value_limits;
 pub use table::index;

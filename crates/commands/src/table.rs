@@ -1,10 +1,9 @@
-//! The command table: the one list of all commands, and lookup by name. `COMMAND` and `ACL` are here because they
-//! describe the table.
+//! The command table: the one list of all commands, and lookup by name. `COMMAND` is here because it describes
+//! the table.
 //!
 //! Invariants: sorted by name, names are unique. Subcommands are in their container. Start reading at
 //! [`COMMANDS`].
 
-mod acl;
 mod command;
 pub mod index;
 
@@ -13,7 +12,7 @@ use std::sync::LazyLock;
 use wire::request::Args;
 
 pub use self::index::{CommandId, Index, Names, ResolvedCommand};
-use crate::acl::Catalogue;
+use crate::acl::{self, Catalogue};
 use crate::bitmap::*;
 use crate::command::Command;
 use crate::connection::*;
@@ -410,6 +409,16 @@ mod tests {
     #[test]
     fn each_flag_has_a_bit_of_its_own() {
         assert_eq!(<Flags as bitflags::Flags>::FLAGS.len(), Flags::all().bits().count_ones() as usize);
+    }
+
+    #[test]
+    fn the_subcommands_of_client_and_debug_are_flagged() {
+        for (name, command) in NUMBERED.iter() {
+            assert_eq!(command.flags.contains(Flags::KEEPS_CACHING), name.starts_with("client|"), "{name}");
+            let mut of_debug = command.subcommands.iter().chain([*command]).filter(|_| name == "debug");
+            assert!(of_debug.all(|one| one.flags.contains(Flags::FOR_DEBUGGING)), "{name}");
+            assert!(name == "debug" || !command.flags.contains(Flags::FOR_DEBUGGING), "{name}");
+        }
     }
 
     #[test]

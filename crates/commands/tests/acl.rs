@@ -7,7 +7,7 @@ use commands::table::CATALOGUE;
 use wire::request::ArgsBuf;
 
 const GRAMMAR: fn(bool) -> Grammar =
-    |all_channels_by_default| Grammar { commands: &CATALOGUE, all_channels_by_default };
+    |all_channels_by_default| Grammar { catalogue: &CATALOGUE, all_channels_by_default };
 
 /// Pieces of rules for the random users.
 const RULES: &[&str] = &[

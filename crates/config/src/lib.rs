@@ -25,7 +25,9 @@ mod values;
 
 pub use choices::*;
 pub use command_line::{CommandLine, Invocation, UsageError, usage};
-pub use load::{CommandRename, Files, LoadError, Loaded, NoFiles, Place, Source, UserLine, load, load_text};
+pub use load::{
+    CommandRename, Files, LinePlace, LoadError, Loaded, NoFiles, Source, UserLine, load, load_text,
+};
 pub use quote::{UnbalancedQuotes, quoted, split_arguments};
 pub use rewrite::{rewrite, rewrite_everything};
 pub use rule::Rule;

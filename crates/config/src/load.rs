@@ -69,7 +69,7 @@ pub enum Source {
 
 /// A line of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LinePlace {
     /// Where the line is.
     pub source: Source,
     /// Counted from 1 in its source.
@@ -86,7 +86,7 @@ pub struct CommandRename {
     /// Its new name; empty removes the command.
     pub to: Vec<u8>,
     /// The position, for errors.
-    pub place: Place,
+    pub place: LinePlace,
 }
 
 /// A `user` line, to be parsed by the ACL.
@@ -95,7 +95,7 @@ pub struct UserLine {
     /// The user's name, then the rules.
     pub arguments: Vec<Vec<u8>>,
     /// The position, for errors.
-    pub place: Place,
+    pub place: LinePlace,
 }
 
 /// The content of the start-up text.
@@ -126,7 +126,7 @@ pub enum LoadError {
     /// A line is invalid.
     Line {
         /// The line.
-        place: Place,
+        place: LinePlace,
         /// The error, in Redis's words.
         reason: String,
         /// The accepted values.
@@ -142,7 +142,7 @@ pub enum LoadError {
 impl LoadError {
     /// An error that the server finds in a line: a missing command, an invalid rule.
     #[must_use]
-    pub fn at(place: Place, reason: impl Into<String>) -> Self {
+    pub fn at(place: LinePlace, reason: impl Into<String>) -> Self {
         Self::Line { place, reason: reason.into(), help: None }
     }
 }
@@ -234,7 +234,7 @@ struct Loader<'f> {
     loaded: Loaded,
     files: &'f mut dyn Files,
     /// The directives in the text, each with its last line.
-    seen: HashMap<Id, Place>,
+    seen: HashMap<Id, LinePlace>,
 }
 
 impl Loader<'_> {
@@ -244,7 +244,7 @@ impl Loader<'_> {
             if line.is_empty() || line[0] == b'#' {
                 continue;
             }
-            let place = Place { source: source.clone(), line: index + 1, text: shown(line) };
+            let place = LinePlace { source: source.clone(), line: index + 1, text: shown(line) };
             let at_place = |problem: Problem| LoadError::Line {
                 place: place.clone(),
                 reason: problem.reason,
@@ -289,7 +289,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn read_line(&mut self, name: &[u8], arguments: Vec<Vec<u8>>, place: &Place) -> Result<(), Problem> {
+    fn read_line(&mut self, name: &[u8], arguments: Vec<Vec<u8>>, place: &LinePlace) -> Result<(), Problem> {
         let text = String::from_utf8_lossy(name);
         if let Some(directive) = find(name) {
             return self.set(directive, &arguments, place);
@@ -320,7 +320,7 @@ impl Loader<'_> {
         &mut self,
         directive: &'static Directive,
         arguments: &[Vec<u8>],
-        place: &Place,
+        place: &LinePlace,
     ) -> Result<(), Problem> {
         let occurrence =
             if self.seen.contains_key(&directive.id) { Occurrence::Further } else { Occurrence::First };
@@ -349,7 +349,7 @@ impl Loader<'_> {
         &mut self,
         name: &str,
         mut arguments: Vec<Vec<u8>>,
-        place: &Place,
+        place: &LinePlace,
     ) -> Result<(), Problem> {
         let place = place.clone();
         match name {

@@ -76,7 +76,7 @@ pub fn check(
 struct Failed;
 
 /// A file's result.
-enum Outcome {
+enum FileOutcome {
     Valid,
     Empty,
     Truncated,
@@ -136,12 +136,12 @@ impl<D: Disk> Check<'_, D> {
         Ok(())
     }
 
-    fn file(&mut self, target: Target<'_>) -> Result<Outcome, Failed> {
+    fn file(&mut self, target: Target<'_>) -> Result<FileOutcome, Failed> {
         let mut file = self.open(target.path)?;
         let mut window = self.read(target, Window::open(&file))?;
         let size = window.size();
         if size == 0 {
-            return Ok(Outcome::Empty);
+            return Ok(FileOutcome::Empty);
         }
         self.read(target, window.fill(1))?;
         if starts_with_rdb(window.bytes()) {
@@ -155,14 +155,14 @@ impl<D: Disk> Check<'_, D> {
         let excess = size - valid_up_to;
         if let (0, Mode::TruncateTo(seconds)) = (excess, self.mode) {
             self.line(&format!("Truncate nothing in AOF {} to timestamp {seconds}", target.name));
-            return Ok(Outcome::Valid);
+            return Ok(FileOutcome::Valid);
         }
         self.line(&format!(
             "AOF analyzed: filename={}, size={size}, ok_up_to={valid_up_to}, ok_up_to_line={}, diff={excess}",
             target.name,
             reader.line_count() + 1
         ));
-        if excess == 0 { Ok(Outcome::Valid) } else { self.fix(target, &mut file, size, valid_up_to) }
+        if excess == 0 { Ok(FileOutcome::Valid) } else { self.fix(target, &mut file, size, valid_up_to) }
     }
 
     fn preamble(&mut self, target: Target<'_>, window: &mut Window<'_, D::File>) -> Result<(), Failed> {
@@ -236,7 +236,7 @@ impl<D: Disk> Check<'_, D> {
         file: &mut D::File,
         size: u64,
         valid_up_to: u64,
-    ) -> Result<Outcome, Failed> {
+    ) -> Result<FileOutcome, Failed> {
         let name = target.name;
         if self.mode != Mode::Fix {
             return Err(
@@ -255,7 +255,7 @@ impl<D: Disk> Check<'_, D> {
             return Err(self.fail("Aborting..."));
         }
         self.truncate(target, file, valid_up_to)?;
-        Ok(Outcome::Truncated)
+        Ok(FileOutcome::Truncated)
     }
 
     fn truncate_to_timestamp(
@@ -263,8 +263,8 @@ impl<D: Disk> Check<'_, D> {
         target: Target<'_>,
         file: &mut D::File,
         cut_at: u64,
-    ) -> Result<Outcome, Failed> {
-        let Mode::TruncateTo(seconds) = self.mode else { return Ok(Outcome::Valid) };
+    ) -> Result<FileOutcome, Failed> {
+        let Mode::TruncateTo(seconds) = self.mode else { return Ok(FileOutcome::Valid) };
         let name = target.name;
         if cut_at == 0 {
             return Err(self.fail(&format!("AOF {name} has nothing before timestamp {seconds}, aborting...")));
@@ -278,7 +278,7 @@ impl<D: Disk> Check<'_, D> {
             ));
         }
         self.truncate(target, file, cut_at)?;
-        Ok(Outcome::TruncatedToTimestamp(seconds))
+        Ok(FileOutcome::TruncatedToTimestamp(seconds))
     }
 
     fn truncate(&mut self, target: Target<'_>, file: &mut D::File, size: u64) -> Result<(), Failed> {
@@ -286,12 +286,12 @@ impl<D: Disk> Check<'_, D> {
         done.map_err(|error| self.fail(&format!("Failed to truncate AOF {}: {error}", target.name)))
     }
 
-    fn outcome(&mut self, kind: &str, name: &str, outcome: &Outcome) {
+    fn outcome(&mut self, kind: &str, name: &str, outcome: &FileOutcome) {
         self.line(&match outcome {
-            Outcome::Valid => format!("{kind} {name} is valid"),
-            Outcome::Empty => format!("{kind} {name} is empty"),
-            Outcome::Truncated => format!("Successfully truncated AOF {name}"),
-            Outcome::TruncatedToTimestamp(seconds) => {
+            FileOutcome::Valid => format!("{kind} {name} is valid"),
+            FileOutcome::Empty => format!("{kind} {name} is empty"),
+            FileOutcome::Truncated => format!("Successfully truncated AOF {name}"),
+            FileOutcome::TruncatedToTimestamp(seconds) => {
                 format!("Successfully truncated AOF {name} to timestamp {seconds}")
             }
         });

@@ -59,7 +59,7 @@ pub struct AppendOnlyFiles<D: Disk> {
     disk: D,
     layout: Layout,
     manifest: Manifest,
-    state: State,
+    state: FilesState,
     /// The increment that is appended to; `None` in `Closed` and `BaseOnly`.
     current: Option<Increment<D::File>>,
     /// The manifest was renamed, and its directory not synced since.
@@ -81,7 +81,7 @@ pub struct AppendOnlyFiles<D: Disk> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum FilesState {
     Closed,
     Starting,
     BaseOnly,
@@ -150,7 +150,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         let mut files = AppendOnlyFiles {
             disk,
             manifest: Manifest::default(),
-            state: State::Closed,
+            state: FilesState::Closed,
             current: None,
             directory_unsynced: false,
             is_unsettled: false,
@@ -205,7 +205,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// # Errors
     /// Of the file system.
     pub fn truncate_last(&mut self, size: u64) -> Result<(), FilesError> {
-        assert_eq!(self.state, State::Closed, "only before appending");
+        assert_eq!(self.state, FilesState::Closed, "only before appending");
         let Some(last) = self.manifest.loaded().last() else { return Ok(()) };
         let path = self.layout.path(&last.name);
         let mut file = self.disk.open(&path).map_err(|error| doing("open", &path, error))?;
@@ -218,7 +218,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// # Errors
     /// Of the file system; then nothing has changed.
     pub fn resume(&mut self) -> Result<(), FilesError> {
-        assert!(self.state == State::Closed && !self.manifest.is_empty(), "there is nothing to resume");
+        assert!(self.state == FilesState::Closed && !self.manifest.is_empty(), "there is nothing to resume");
         let current = match self.manifest.increments.last() {
             Some(last) => {
                 let path = self.layout.path(&last.name);
@@ -232,7 +232,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
             None => self.add_increment()?,
         };
         self.current = Some(current);
-        self.state = State::Appending;
+        self.state = FilesState::Appending;
         Ok(())
     }
 
@@ -242,10 +242,10 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// # Errors
     /// Of the file system; then nothing has changed.
     pub fn start(&mut self) -> Result<(), FilesError> {
-        assert_eq!(self.state, State::Closed, "already appending");
+        assert_eq!(self.state, FilesState::Closed, "already appending");
         self.create_directory()?;
         self.current = Some(self.create_increment(&self.layout.temporary(".incr"))?);
-        self.state = State::Starting;
+        self.state = FilesState::Starting;
         Ok(())
     }
 
@@ -255,9 +255,9 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// # Errors
     /// Of the file system; then nothing has changed.
     pub fn start_base_only(&mut self) -> Result<(), FilesError> {
-        assert_eq!(self.state, State::Closed, "already appending");
+        assert_eq!(self.state, FilesState::Closed, "already appending");
         self.create_directory()?;
-        self.state = State::BaseOnly;
+        self.state = FilesState::BaseOnly;
         Ok(())
     }
 
@@ -404,8 +404,8 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// # Errors
     /// Of the file system; then the former increment is continued, and there is no rewrite.
     pub fn begin_rewrite(&mut self) -> Result<(), FilesError> {
-        assert_ne!(self.state, State::Rewriting, "one rewrite at a time");
-        if self.state != State::Appending {
+        assert_ne!(self.state, FilesState::Rewriting, "one rewrite at a time");
+        if self.state != FilesState::Appending {
             return Err(FilesError::Closed);
         }
         // Invariant 2.
@@ -413,7 +413,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         self.current = Some(self.add_increment()?);
         self.former_lock = None;
         self.is_split |= std::mem::take(&mut self.is_moving);
-        self.state = State::Rewriting;
+        self.state = FilesState::Rewriting;
         Ok(())
     }
 
@@ -431,15 +431,15 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// Of the file system; then the rewrite goes on. The base is not usable: the caller writes another base or
     /// aborts.
     pub fn finish_rewrite(&mut self, mut base: D::File, format: BaseFormat) -> Result<(), FilesError> {
-        if !matches!(self.state, State::Starting | State::BaseOnly | State::Rewriting) {
+        if !matches!(self.state, FilesState::Starting | FilesState::BaseOnly | FilesState::Rewriting) {
             return Err(FilesError::Closed);
         }
         let temporary = self.layout.path(&self.layout.temporary(".base"));
         base.sync().map_err(|error| doing("sync", &temporary, error))?;
         let mut manifest = self.manifest.clone();
         let base_name = manifest.replace_base(&self.layout.stem, format);
-        manifest.retire_increments(usize::from(self.state == State::Rewriting));
-        if self.state == State::Starting {
+        manifest.retire_increments(usize::from(self.state == FilesState::Rewriting));
+        if self.state == FilesState::Starting {
             self.sync_current()?;
             let name = manifest.push_increment(&self.layout.stem);
             let (from, to) = (self.layout.path(&self.layout.temporary(".incr")), self.layout.path(&name));
@@ -452,7 +452,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
         let to = self.layout.path(&base_name);
         self.disk.rename(&temporary, &to).map_err(|error| doing("rename", &temporary, error))?;
         self.persist(manifest)?;
-        self.state = if self.current.is_some() { State::Appending } else { State::Closed };
+        self.state = if self.current.is_some() { FilesState::Appending } else { FilesState::Closed };
         (self.is_moving, self.is_split) = (false, false);
         self.homes = vec![self.layout.parent.clone()];
         Ok(())
@@ -462,9 +462,9 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// [`Self::start`] the append-only files are as before it.
     pub fn abort_rewrite(&mut self) {
         match self.state {
-            State::Starting | State::BaseOnly => self.close(),
-            State::Rewriting => self.state = State::Appending,
-            State::Closed | State::Appending => {}
+            FilesState::Starting | FilesState::BaseOnly => self.close(),
+            FilesState::Rewriting => self.state = FilesState::Appending,
+            FilesState::Closed | FilesState::Appending => {}
         }
         self.remove_temporary();
     }
@@ -489,7 +489,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     pub fn close(&mut self) {
         self.current = None;
         self.former_lock = None;
-        self.state = State::Closed;
+        self.state = FilesState::Closed;
     }
 
     /// Adds an increment to the manifest, and returns its file.

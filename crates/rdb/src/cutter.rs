@@ -108,7 +108,7 @@ pub struct Cut<'a> {
 /// | `Body` | `Done` | the end mark and the checksum |
 #[derive(Debug)]
 pub struct Cutter {
-    state: State,
+    state: CutterState,
     version: Version,
     takes_any_version: bool,
     /// The offset of the next event.
@@ -123,7 +123,7 @@ pub struct Cutter {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CutterState {
     Header,
     Body,
     /// Within a value or the fields of a module; `skip` has the progress.
@@ -145,7 +145,7 @@ impl Cutter {
     #[must_use]
     pub fn new(is_checked: bool) -> Self {
         Self {
-            state: State::Header,
+            state: CutterState::Header,
             version: Version::V11,
             takes_any_version: false,
             offset: 0,
@@ -182,7 +182,7 @@ impl Cutter {
     ///
     /// The file is malformed, or has a type that is not known; it can't be cut further.
     pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<Option<Cut<'a>>, Error> {
-        if self.state == State::Done {
+        if self.state == CutterState::Done {
             return Ok(None);
         }
         let mut reader = Input::new(input, self.offset);
@@ -191,9 +191,9 @@ impl Cutter {
                 let size = reader.position();
                 self.string_at = None;
                 match event {
-                    Event::End { .. } => self.state = State::Done,
+                    Event::End { .. } => self.state = CutterState::Done,
                     _ => {
-                        self.state = State::Body;
+                        self.state = CutterState::Body;
                         self.checksum.iter_mut().for_each(|checksum| checksum.update(&input[..size]));
                     }
                 }
@@ -210,7 +210,7 @@ impl Cutter {
     /// [`Self::next_head`].
     #[must_use]
     pub fn pending_text(&self, input: &[u8]) -> Option<Range<usize>> {
-        let at = self.string_at.filter(|_| self.state == State::Value)?;
+        let at = self.string_at.filter(|_| self.state == CutterState::Value)?;
         let mut head = Input::new(input.get(at..)?, 0);
         let size = usize::try_from(head.len().ok()?).ok()?;
         let start = at + head.position();
@@ -229,7 +229,7 @@ impl Cutter {
         let event = self.event(head, &mut reader);
         self.leaves_text = false;
         let Event::Key(record) = event? else { return Err(reader.error(Fault::Length)) };
-        self.state = State::Body;
+        self.state = CutterState::Body;
         self.string_at = None;
         self.pass_text(head);
         Ok(record)
@@ -248,7 +248,7 @@ impl Cutter {
     }
 
     fn event<'a>(&mut self, all: &'a [u8], input: &mut Input<'a>) -> Result<Event<'a>, Error> {
-        if self.state == State::Header {
+        if self.state == CutterState::Header {
             let before = *input;
             let version = Version::of_header(input.array::<HEADER_SIZE>()?, self.takes_any_version);
             self.version = version.map_err(|fault| before.error(fault))?;
@@ -341,9 +341,9 @@ impl Cutter {
         if self.leaves_text {
             return input.take(all.len() - start);
         }
-        if self.state != State::Value {
+        if self.state != CutterState::Value {
             begin(&mut self.skip);
-            self.state = State::Value;
+            self.state = CutterState::Value;
         }
         let size = self.skip.advance(&all[start..], self.offset + start as u64)?;
         input.take(size)

@@ -14,7 +14,7 @@ use crate::meter::Meter;
 
 /// The settings, which scripts may change. They end with the script.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct CjsonSettings {
     sparse_convert: bool,
     sparse_ratio: i64,
     sparse_safe: i64,
@@ -35,13 +35,13 @@ enum Invalid {
     Null,
 }
 
-impl Default for Settings {
+impl Default for CjsonSettings {
     fn default() -> Self {
         DEFAULTS
     }
 }
 
-const DEFAULTS: Settings = Settings {
+const DEFAULTS: CjsonSettings = CjsonSettings {
     sparse_convert: false,
     sparse_ratio: 2,
     sparse_safe: 10,
@@ -65,7 +65,7 @@ const NESTING_MAX: i64 = 2_000;
 pub(crate) fn library(
     lua: &Lua,
     meter: &Rc<Meter>,
-    settings: &Rc<Cell<Settings>>,
+    settings: &Rc<Cell<CjsonSettings>>,
     array_metatable: &Table,
 ) -> mlua::Result<Table> {
     let library = lua.create_table()?;
@@ -161,9 +161,9 @@ pub(crate) fn library(
 fn setting<T: Copy + IntoLua + 'static>(
     lua: &Lua,
     library: &Table,
-    settings: &Rc<Cell<Settings>>,
+    settings: &Rc<Cell<CjsonSettings>>,
     (name, parse): (&'static str, impl Fn(&Lua, &Value) -> mlua::Result<T> + 'static),
-    field: fn(&mut Settings) -> &mut T,
+    field: fn(&mut CjsonSettings) -> &mut T,
 ) -> mlua::Result<()> {
     let state = Rc::clone(settings);
     library.set(

@@ -11,7 +11,7 @@ use wire::reply::ReplyBuffer;
 use crate::failure::{Stopped, named_place};
 use crate::meter::Meter;
 use crate::number::write_general;
-use crate::stack::{Kind, Name, Stack};
+use crate::stack::{LuaType, Name, Stack};
 
 /// Tables in tables beyond this depth are not converted.
 const DEPTH_MAX: usize = 1_000;
@@ -218,15 +218,15 @@ impl Writer<'_, '_, '_> {
         let at = self.stack.top();
         match self.stack.kind(at) {
             _ if depth > DEPTH_MAX => self.out.error(TOO_DEEP),
-            Kind::String => self.out.bulk(self.stack.bytes(at).unwrap_or_default()),
-            Kind::Boolean => self.boolean(self.stack.is_true(at)),
-            Kind::Number => self.out.integer(to_integer(self.stack.number(at).unwrap_or_default())),
-            Kind::Table if !self.stack.reserve(ROOM) => self.out.error(TOO_DEEP),
-            Kind::Table => {
+            LuaType::String => self.out.bulk(self.stack.bytes(at).unwrap_or_default()),
+            LuaType::Boolean => self.boolean(self.stack.is_true(at)),
+            LuaType::Number => self.out.integer(to_integer(self.stack.number(at).unwrap_or_default())),
+            LuaType::Table if !self.stack.reserve(ROOM) => self.out.error(TOO_DEEP),
+            LuaType::Table => {
                 self.table(depth);
                 self.stack.cut(at);
             }
-            Kind::Nil | Kind::Other => self.out.null(),
+            LuaType::Nil | LuaType::Other => self.out.null(),
         }
     }
 
@@ -240,7 +240,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// Pushes a field of the table at `table`, unless it is of another type.
-    fn field(&mut self, table: c_int, name: Name, kind: Kind) -> Option<c_int> {
+    fn field(&mut self, table: c_int, name: Name, kind: LuaType) -> Option<c_int> {
         self.stack.push_field(table, name);
         let at = self.stack.top();
         if self.stack.kind(at) == kind {
@@ -253,7 +253,7 @@ impl Writer<'_, '_, '_> {
     /// Writes the topmost value, a table. Leaves values above it.
     fn table(&mut self, depth: usize) {
         let table = self.stack.top();
-        if let Some(at) = self.field(table, Name::Err, Kind::String) {
+        if let Some(at) = self.field(table, Name::Err, LuaType::String) {
             let text = error_line(self.stack.bytes(at).unwrap_or_default());
             self.out.error(&text);
             if depth == 0 {
@@ -261,18 +261,18 @@ impl Writer<'_, '_, '_> {
             }
             return;
         }
-        if let Some(at) = self.field(table, Name::Ok, Kind::String) {
+        if let Some(at) = self.field(table, Name::Ok, LuaType::String) {
             return self.out.simple(one_line(self.stack.bytes(at).unwrap_or_default()));
         }
-        if let Some(at) = self.field(table, Name::Double, Kind::Number) {
+        if let Some(at) = self.field(table, Name::Double, LuaType::Number) {
             return self.out.double(self.stack.number(at).unwrap_or_default());
         }
-        if let Some(at) = self.field(table, Name::BigNumber, Kind::String) {
+        if let Some(at) = self.field(table, Name::BigNumber, LuaType::String) {
             return self.out.big_number(&one_line(self.stack.bytes(at).unwrap_or_default()));
         }
-        if let Some(verbatim) = self.field(table, Name::Verbatim, Kind::Table) {
-            let format = self.field(verbatim, Name::Format, Kind::String);
-            let text = self.field(verbatim, Name::String, Kind::String);
+        if let Some(verbatim) = self.field(table, Name::Verbatim, LuaType::Table) {
+            let format = self.field(verbatim, Name::Format, LuaType::String);
+            let text = self.field(verbatim, Name::String, LuaType::String);
             if let (Some(format), Some(text)) = (format, text) {
                 let mut letters = [b' '; 3];
                 let given = self.stack.bytes(format).unwrap_or_default();
@@ -283,13 +283,13 @@ impl Writer<'_, '_, '_> {
             }
             self.stack.cut(table);
         }
-        if let Some(map) = self.field(table, Name::Map, Kind::Table) {
+        if let Some(map) = self.field(table, Name::Map, LuaType::Table) {
             let header = self.out.deferred_map();
             let len = self.pairs(map, depth, true);
             self.out.set_len(header, len);
             return;
         }
-        if let Some(set) = self.field(table, Name::Set, Kind::Table) {
+        if let Some(set) = self.field(table, Name::Set, LuaType::Table) {
             let header = self.out.deferred_set();
             let len = self.pairs(set, depth, false);
             self.out.set_len(header, len);
@@ -299,7 +299,7 @@ impl Writer<'_, '_, '_> {
         let mut len = 0;
         loop {
             self.stack.push_element(table, len + 1);
-            if self.stack.kind(self.stack.top()) == Kind::Nil {
+            if self.stack.kind(self.stack.top()) == LuaType::Nil {
                 break;
             }
             self.value(depth + 1);
@@ -335,7 +335,7 @@ impl Writer<'_, '_, '_> {
 fn is_counted(stack: &mut Stack<'_>, table: c_int) -> bool {
     stack.push_field(table, Name::IsCounted);
     let at = stack.top();
-    let is_counted = stack.kind(at) == Kind::Boolean && stack.is_true(at);
+    let is_counted = stack.kind(at) == LuaType::Boolean && stack.is_true(at);
     stack.pop(1);
     is_counted
 }
@@ -365,7 +365,7 @@ pub(crate) fn error_line(text: &[u8]) -> Vec<u8> {
 /// not a value of the host.
 pub(crate) fn failure_reply(stack: &mut Stack<'_>) -> ErrorReply {
     let at = stack.top();
-    if stack.kind(at) != Kind::Table || !stack.reserve(ROOM) {
+    if stack.kind(at) != LuaType::Table || !stack.reserve(ROOM) {
         let text = stack.bytes(at).unwrap_or(b"execution failure");
         let shown = &text[..text.len().min(100)];
         let text = error_line(&[b"ERR Error running script, ", shown].concat());

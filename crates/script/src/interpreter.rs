@@ -26,7 +26,7 @@ use crate::loaded::CheckedLibrary;
 use crate::meter::Meter;
 use crate::random::Random;
 use crate::source::DigestMap;
-use crate::stack::{Kind, Name, Stack, with_stack};
+use crate::stack::{LuaType, Name, Stack, with_stack};
 use crate::{bit, cjson, cmsgpack, memory, natives, structure};
 
 /// What a running script asks of the server.
@@ -81,7 +81,7 @@ pub enum LogLevel {
 
 /// The settings of an interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct InterpreterSettings {
     /// The memory that the code of a library may use, in bytes. That of a run is said by its server.
     pub memory_max: usize,
     /// The stack that runs have, in bytes.
@@ -102,7 +102,7 @@ pub enum Version {
 
 /// What is run.
 #[derive(Clone, Copy, Debug)]
-pub enum Run<'a> {
+pub enum Runnable<'a> {
     /// A script, by its digest; `body` is what follows the shebang.
     Script {
         /// The digest in lower case.
@@ -119,7 +119,7 @@ pub enum Run<'a> {
 
 /// How a run ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// A reply is written.
     Replied,
     /// An error is written, which the caller counts unless that has happened.
@@ -156,7 +156,7 @@ pub(crate) struct Running<S> {
     /// What functions of the host spend.
     pub(crate) meter: Rc<Meter>,
     /// The settings of `cjson`.
-    pub(crate) cjson: Rc<Cell<cjson::Settings>>,
+    pub(crate) cjson: Rc<Cell<cjson::CjsonSettings>>,
     /// The instructions between two interrupts.
     pub(crate) interval: Cell<u32>,
 }
@@ -173,7 +173,7 @@ pub struct Interpreter<S: Server> {
     pub(crate) recent: HashMap<Vec<u8>, Function>,
     /// The library that was checked last.
     pub(crate) checked: Option<CheckedLibrary>,
-    settings: Settings,
+    settings: InterpreterSettings,
     /// The memory after the last collection of a run's garbage.
     settled_size: usize,
     /// Whether the globals `KEYS` and `ARGV` are those of a script.
@@ -215,7 +215,7 @@ impl<S: Server> Interpreter<S> {
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub fn new(settings: Settings) -> mlua::Result<Self> {
+    pub fn new(settings: InterpreterSettings) -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::OS | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
         let running = Rc::new(Running {
@@ -281,7 +281,7 @@ impl<S: Server> Interpreter<S> {
 
     /// The settings that it was made with.
     #[must_use]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &InterpreterSettings {
         &self.settings
     }
 
@@ -353,11 +353,11 @@ impl<S: Server> Interpreter<S> {
     /// Runs a script or function with its server, and writes its reply. Returns the server.
     pub fn run(
         &mut self,
-        run: Run<'_>,
+        run: Runnable<'_>,
         (keys, arguments): (Args<'_>, Args<'_>),
         mut server: Box<S>,
         out: &mut ReplyBuffer<'_>,
-    ) -> (Box<S>, Outcome) {
+    ) -> (Box<S>, RunOutcome) {
         self.reset_settings();
         self.running.meter.begin_stack(self.settings.stack_size);
         self.running.meter.set_memory_max(server.memory_max(self.lua.used_memory()));
@@ -365,7 +365,7 @@ impl<S: Server> Interpreter<S> {
         let mark = out.mark();
         let outcome = self.call(run, keys, arguments, out);
         self.collect_if_large();
-        if matches!(outcome, Outcome::Again) {
+        if matches!(outcome, RunOutcome::Again) {
             out.truncate(mark);
         }
         let mut server = self.running.server.borrow_mut().take().expect("put there above");
@@ -377,7 +377,7 @@ impl<S: Server> Interpreter<S> {
     fn reset_settings(&self) {
         self.running.is_resp3.set(false);
         self.running.seeded.set(None);
-        self.running.cjson.set(cjson::Settings::default());
+        self.running.cjson.set(cjson::CjsonSettings::default());
     }
 
     /// Prepares for the code of a library, which has no server.
@@ -411,24 +411,24 @@ impl<S: Server> Interpreter<S> {
 
     fn call(
         &mut self,
-        run: Run<'_>,
+        run: Runnable<'_>,
         keys: Args<'_>,
         arguments: Args<'_>,
         out: &mut ReplyBuffer<'_>,
-    ) -> Outcome {
-        if let Run::Script { sha, body } = run
+    ) -> RunOutcome {
+        if let Runnable::Script { sha, body } = run
             && let Err(text) = self.compile(sha, body)
         {
             return self.failed(&Failure::Text(text).into(), out);
         }
         let function = match run {
-            Run::Script { sha, .. } => self.scripts.get(sha).cloned(),
-            Run::Function { name } => self.function(name).cloned(),
+            Runnable::Script { sha, .. } => self.scripts.get(sha).cloned(),
+            Runnable::Function { name } => self.function(name).cloned(),
         };
         let Some(function) = function else {
             return self.failed(&Failure::Text(b"Function not found".to_vec()).into(), out);
         };
-        let is_script = matches!(run, Run::Script { .. });
+        let is_script = matches!(run, Runnable::Script { .. });
         if std::mem::replace(&mut self.has_arguments, is_script) && !is_script {
             // They are those of a script, perhaps of another user. Removing a field does not fail.
             for name in ["KEYS", "ARGV"] {
@@ -441,7 +441,7 @@ impl<S: Server> Interpreter<S> {
             stack.push(&self.parts.handle);
             let handler = stack.top();
             let argument_count = match run {
-                Run::Script { .. } => {
+                Runnable::Script { .. } => {
                     stack.push(&self.parts.globals);
                     let globals = stack.top();
                     for (name, args) in [(Name::Keys, keys), (Name::Argv, arguments)] {
@@ -453,7 +453,7 @@ impl<S: Server> Interpreter<S> {
                     stack.push(&function);
                     0
                 }
-                Run::Function { .. } => {
+                Runnable::Function { .. } => {
                     stack.push(&function);
                     push_array(stack, keys);
                     push_array(stack, arguments);
@@ -466,37 +466,37 @@ impl<S: Server> Interpreter<S> {
     }
 
     /// Writes the reply: the topmost value is the result, or the error.
-    fn outcome(&self, succeeds: bool, stack: &mut Stack<'_>, out: &mut ReplyBuffer<'_>) -> Outcome {
+    fn outcome(&self, succeeds: bool, stack: &mut Stack<'_>, out: &mut ReplyBuffer<'_>) -> RunOutcome {
         if let Some(payload) = self.running.panic.take() {
             resume_unwind(payload);
         }
         if succeeds {
             return match conversion::to_reply(stack, self.running.is_resp3.get(), out) {
-                None => Outcome::Replied,
-                Some(error) => Outcome::Failed(error),
+                None => RunOutcome::Replied,
+                Some(error) => RunOutcome::Failed(error),
             };
         }
-        if stack.kind(stack.top()) == Kind::Other
+        if stack.kind(stack.top()) == LuaType::Other
             && let Value::Error(error) = stack.pop_value()
         {
             return self.failed(&error, out);
         }
         let error = conversion::failure_reply(stack);
         out.error(&error.text);
-        Outcome::Failed(error)
+        RunOutcome::Failed(error)
     }
 
     /// Writes the reply for an error of the host or the binding.
-    fn failed(&self, error: &mlua::Error, out: &mut ReplyBuffer<'_>) -> Outcome {
+    fn failed(&self, error: &mlua::Error, out: &mut ReplyBuffer<'_>) -> RunOutcome {
         match failure_of(error) {
-            Some(Failure::End(End::Again)) => Outcome::Again,
+            Some(Failure::End(End::Again)) => RunOutcome::Again,
             Some(Failure::End(End::Killed)) => {
-                Outcome::Killed { place: self.running.killed_at.take().unwrap_or_default() }
+                RunOutcome::Killed { place: self.running.killed_at.take().unwrap_or_default() }
             }
             _ => {
                 let text = conversion::error_line(format!("ERR {}", text_of(error)).as_bytes());
                 out.error(&text);
-                Outcome::Failed(ErrorReply { text, is_counted: false })
+                RunOutcome::Failed(ErrorReply { text, is_counted: false })
             }
         }
     }

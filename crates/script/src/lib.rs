@@ -27,7 +27,7 @@ mod structure;
 
 pub use self::conversion::ErrorReply;
 pub use self::interpreter::{
-    INTERVAL_MAX, Interpreter, LogLevel, Outcome, Run, Server, Settings, Verdict, Version,
+    INTERVAL_MAX, Interpreter, InterpreterSettings, LogLevel, RunOutcome, Runnable, Server, Verdict, Version,
 };
 pub use self::library::{LibraryError, LibraryHeader};
 pub use self::loaded::{LoadedFunction, LoadedLibrary};

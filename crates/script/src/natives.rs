@@ -14,7 +14,7 @@ use mlua::ffi;
 use mlua::{Function, Lua, Table};
 
 use crate::checked::{part, push_behind};
-use crate::stack::{Callee, Kind, Leave, Stack, UPVALUE_COUNT, closure, depart};
+use crate::stack::{Callee, Leave, LuaType, Stack, UPVALUE_COUNT, closure, depart};
 use crate::strings::{self, Replacing};
 
 /// The frames that are searched for the place of an error.
@@ -239,7 +239,7 @@ unsafe extern "C-unwind" fn enter_pairs(state: *mut ffi::lua_State) -> c_int {
 impl Stack<'_> {
     /// Makes a number a string. `false`: it is neither.
     pub(crate) fn make_text(&mut self, at: c_int) -> bool {
-        if at > self.top() || !matches!(self.kind(at), Kind::String | Kind::Number) {
+        if at > self.top() || !matches!(self.kind(at), LuaType::String | LuaType::Number) {
             return false;
         }
         // SAFETY: it is a string or a number. There is no error, as the limit is off.

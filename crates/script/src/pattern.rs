@@ -88,7 +88,7 @@ enum Choice {
 }
 
 /// How the matching goes on.
-enum Step {
+enum MatchStep {
     To { text: usize, pattern: usize },
     Fails,
     Ends { text: usize },
@@ -151,13 +151,13 @@ impl<'a, C: FnMut(usize) -> Result<(), Stopped>> Matcher<'a, C> {
     fn match_at(&mut self, start: usize) -> Result<Option<usize>, Stop> {
         self.count = 0;
         self.choices.clear();
-        let mut step = Step::To { text: start, pattern: 0 };
+        let mut step = MatchStep::To { text: start, pattern: 0 };
         loop {
             self.spend(1)?;
             step = match step {
-                Step::To { text, pattern } => self.step(text, pattern)?,
-                Step::Ends { text } => return Ok(Some(text)),
-                Step::Fails => match self.choices.pop() {
+                MatchStep::To { text, pattern } => self.step(text, pattern)?,
+                MatchStep::Ends { text } => return Ok(Some(text)),
+                MatchStep::Fails => match self.choices.pop() {
                     Some(choice) => self.choose(choice)?,
                     None => return Ok(None),
                 },
@@ -166,36 +166,36 @@ impl<'a, C: FnMut(usize) -> Result<(), Stopped>> Matcher<'a, C> {
     }
 
     /// Goes on otherwise.
-    fn choose(&mut self, choice: Choice) -> Result<Step, Stop> {
+    fn choose(&mut self, choice: Choice) -> Result<MatchStep, Stop> {
         Ok(match choice {
-            Choice::Without { text, pattern } => Step::To { text, pattern },
+            Choice::Without { text, pattern } => MatchStep::To { text, pattern },
             Choice::Fewer { least, text, pattern } => {
                 if text > least {
                     self.choices.push(Choice::Fewer { least, text: text - 1, pattern });
                 }
-                Step::To { text, pattern }
+                MatchStep::To { text, pattern }
             }
             Choice::More { text, item } if self.is_single(text, &item)? => {
                 let pattern = item.end + 1;
                 self.choices.push(Choice::More { text: text + 1, item });
-                Step::To { text: text + 1, pattern }
+                MatchStep::To { text: text + 1, pattern }
             }
-            Choice::More { .. } => Step::Fails,
+            Choice::More { .. } => MatchStep::Fails,
             Choice::Opened => {
                 self.count -= 1;
-                Step::Fails
+                MatchStep::Fails
             }
             Choice::Closed { index, start } => {
                 self.captures[index] = Capture::Open { start };
-                Step::Fails
+                MatchStep::Fails
             }
         })
     }
 
     /// Matches the next item of the pattern.
-    fn step(&mut self, text: usize, pattern: usize) -> Result<Step, Stop> {
+    fn step(&mut self, text: usize, pattern: usize) -> Result<MatchStep, Stop> {
         match (self.at(pattern), self.at(pattern + 1)) {
-            _ if pattern >= self.pattern.len() => Ok(Step::Ends { text }),
+            _ if pattern >= self.pattern.len() => Ok(MatchStep::Ends { text }),
             (b'(', b')') => self.open(Capture::Position { at: text }, text, pattern + 2),
             (b'(', _) => self.open(Capture::Open { start: text }, text, pattern + 1),
             (b')', _) => self.close(text, pattern + 1),
@@ -203,23 +203,23 @@ impl<'a, C: FnMut(usize) -> Result<(), Stopped>> Matcher<'a, C> {
             (ESCAPE, b'f') => self.frontier(text, pattern + 2),
             (ESCAPE, digit @ b'0'..=b'9') => self.repeat(digit, text, pattern + 2),
             (b'$', _) if pattern + 1 == self.pattern.len() => {
-                Ok(if text == self.text.len() { Step::Ends { text } } else { Step::Fails })
+                Ok(if text == self.text.len() { MatchStep::Ends { text } } else { MatchStep::Fails })
             }
             _ => self.item(text, pattern),
         }
     }
 
     /// Matches a single character with its quantifier.
-    fn item(&mut self, text: usize, pattern: usize) -> Result<Step, Stop> {
+    fn item(&mut self, text: usize, pattern: usize) -> Result<MatchStep, Stop> {
         let item = pattern..self.item_end(pattern)?;
         let next = item.end + 1;
         match self.at(item.end) {
             b'?' => {
                 if !self.is_single(text, &item)? {
-                    return Ok(Step::To { text, pattern: next });
+                    return Ok(MatchStep::To { text, pattern: next });
                 }
                 self.choices.push(Choice::Without { text, pattern: next });
-                Ok(Step::To { text: text + 1, pattern: next })
+                Ok(MatchStep::To { text: text + 1, pattern: next })
             }
             quantifier @ (b'*' | b'+') => {
                 let least = text + usize::from(quantifier == b'+');
@@ -228,48 +228,48 @@ impl<'a, C: FnMut(usize) -> Result<(), Stopped>> Matcher<'a, C> {
                     end += 1;
                 }
                 if end < least {
-                    return Ok(Step::Fails);
+                    return Ok(MatchStep::Fails);
                 }
                 self.choose(Choice::Fewer { least, text: end, pattern: next })
             }
             b'-' => {
                 self.choices.push(Choice::More { text, item });
-                Ok(Step::To { text, pattern: next })
+                Ok(MatchStep::To { text, pattern: next })
             }
-            _ if self.is_single(text, &item)? => Ok(Step::To { text: text + 1, pattern: item.end }),
-            _ => Ok(Step::Fails),
+            _ if self.is_single(text, &item)? => Ok(MatchStep::To { text: text + 1, pattern: item.end }),
+            _ => Ok(MatchStep::Fails),
         }
     }
 
-    fn open(&mut self, capture: Capture, text: usize, pattern: usize) -> Result<Step, Stop> {
+    fn open(&mut self, capture: Capture, text: usize, pattern: usize) -> Result<MatchStep, Stop> {
         if self.count >= CAPTURE_COUNT_MAX {
             return Err(Stop::Malformed("too many captures"));
         }
         self.captures[self.count] = capture;
         self.count += 1;
         self.choices.push(Choice::Opened);
-        Ok(Step::To { text, pattern })
+        Ok(MatchStep::To { text, pattern })
     }
 
-    fn close(&mut self, text: usize, pattern: usize) -> Result<Step, Stop> {
+    fn close(&mut self, text: usize, pattern: usize) -> Result<MatchStep, Stop> {
         for index in (0..self.count).rev() {
             if let Capture::Open { start } = self.captures[index] {
                 self.captures[index] = Capture::Part { start, end: text };
                 self.choices.push(Choice::Closed { index, start });
-                return Ok(Step::To { text, pattern });
+                return Ok(MatchStep::To { text, pattern });
             }
         }
         Err(Stop::Malformed("invalid pattern capture"))
     }
 
     /// `%b`: a text between two characters, which are balanced in it.
-    fn balance(&mut self, text: usize, pattern: usize) -> Result<Step, Stop> {
+    fn balance(&mut self, text: usize, pattern: usize) -> Result<MatchStep, Stop> {
         let (opening, closing) = (self.at(pattern), self.at(pattern + 1));
         if opening == 0 || closing == 0 {
             return Err(Stop::Malformed("unbalanced pattern"));
         }
         if self.text.get(text) != Some(&opening) {
-            return Ok(Step::Fails);
+            return Ok(MatchStep::Fails);
         }
         let mut open_count = 1;
         for at in text + 1..self.text.len() {
@@ -278,17 +278,17 @@ impl<'a, C: FnMut(usize) -> Result<(), Stopped>> Matcher<'a, C> {
             if byte == closing {
                 open_count -= 1;
                 if open_count == 0 {
-                    return Ok(Step::To { text: at + 1, pattern: pattern + 2 });
+                    return Ok(MatchStep::To { text: at + 1, pattern: pattern + 2 });
                 }
             } else if byte == opening {
                 open_count += 1;
             }
         }
-        Ok(Step::Fails)
+        Ok(MatchStep::Fails)
     }
 
     /// `%f`: between a character that is not in the set and one that is.
-    fn frontier(&mut self, text: usize, pattern: usize) -> Result<Step, Stop> {
+    fn frontier(&mut self, text: usize, pattern: usize) -> Result<MatchStep, Stop> {
         if self.at(pattern) != b'[' {
             return Err(Stop::Malformed("missing '[' after '%f' in pattern"));
         }
@@ -297,24 +297,24 @@ impl<'a, C: FnMut(usize) -> Result<(), Stopped>> Matcher<'a, C> {
         let after = self.text.get(text).copied().unwrap_or(0);
         self.spend(set.len() / 8)?;
         if self.is_in_set(before, &set) || !self.is_in_set(after, &set) {
-            return Ok(Step::Fails);
+            return Ok(MatchStep::Fails);
         }
-        Ok(Step::To { text, pattern: set.end })
+        Ok(MatchStep::To { text, pattern: set.end })
     }
 
     /// `%1` to `%9`: what a capture has matched.
-    fn repeat(&mut self, digit: u8, text: usize, pattern: usize) -> Result<Step, Stop> {
+    fn repeat(&mut self, digit: u8, text: usize, pattern: usize) -> Result<MatchStep, Stop> {
         const INVALID: Stop = Stop::Malformed("invalid capture index");
         let index = usize::from(digit).checked_sub(usize::from(b'1')).ok_or(INVALID)?;
         match self.captures[..self.count].get(index) {
             None | Some(Capture::Open { .. }) => Err(INVALID),
-            Some(Capture::Position { .. }) => Ok(Step::Fails),
+            Some(Capture::Position { .. }) => Ok(MatchStep::Fails),
             Some(Capture::Part { start, end }) => {
                 let part = &self.text[*start..*end];
                 let is_there = self.text[text..].starts_with(part);
                 let len = part.len();
                 self.spend(len / 16)?;
-                Ok(if is_there { Step::To { text: text + len, pattern } } else { Step::Fails })
+                Ok(if is_there { MatchStep::To { text: text + len, pattern } } else { MatchStep::Fails })
             }
         }
     }

@@ -288,7 +288,7 @@ unsafe extern "C-unwind" fn protected_call<const HANDLES: bool>(state: *mut ffi:
 
 /// The types of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LuaType {
     Nil,
     Boolean,
     Number,
@@ -359,7 +359,7 @@ impl<'a> Stack<'a> {
     }
 
     fn check_table(&self, at: c_int) {
-        assert!(self.kind(at) == Kind::Table, "it is a table");
+        assert!(self.kind(at) == LuaType::Table, "it is a table");
     }
 
     /// Removes the topmost values.
@@ -377,22 +377,22 @@ impl<'a> Stack<'a> {
     }
 
     /// The type of a value.
-    pub(crate) fn kind(&self, at: c_int) -> Kind {
+    pub(crate) fn kind(&self, at: c_int) -> LuaType {
         self.check(at);
         // SAFETY: there is such a position.
         match unsafe { ffi::lua_type(self.state, at) } {
-            ffi::LUA_TNIL => Kind::Nil,
-            ffi::LUA_TBOOLEAN => Kind::Boolean,
-            ffi::LUA_TNUMBER => Kind::Number,
-            ffi::LUA_TSTRING => Kind::String,
-            ffi::LUA_TTABLE => Kind::Table,
-            _ => Kind::Other,
+            ffi::LUA_TNIL => LuaType::Nil,
+            ffi::LUA_TBOOLEAN => LuaType::Boolean,
+            ffi::LUA_TNUMBER => LuaType::Number,
+            ffi::LUA_TSTRING => LuaType::String,
+            ffi::LUA_TTABLE => LuaType::Table,
+            _ => LuaType::Other,
         }
     }
 
     /// The bytes of a string.
     pub(crate) fn bytes(&self, at: c_int) -> Option<&[u8]> {
-        if self.kind(at) != Kind::String {
+        if self.kind(at) != LuaType::String {
             return None;
         }
         let mut len = 0;
@@ -406,7 +406,7 @@ impl<'a> Stack<'a> {
     /// The value of a number.
     pub(crate) fn number(&self, at: c_int) -> Option<f64> {
         // SAFETY: there is such a position, and it is a number.
-        (self.kind(at) == Kind::Number).then(|| unsafe { ffi::lua_tonumber(self.state, at) })
+        (self.kind(at) == LuaType::Number).then(|| unsafe { ffi::lua_tonumber(self.state, at) })
     }
 
     /// Whether a value is neither nil nor false.
@@ -519,7 +519,7 @@ impl<'a> Stack<'a> {
         self.check_table(table);
         let key = self.top - 1;
         assert!(key > table, "a key and a value are above the table");
-        if self.kind(key) == Kind::Nil || self.number(key).is_some_and(f64::is_nan) {
+        if self.kind(key) == LuaType::Nil || self.number(key).is_some_and(f64::is_nan) {
             return self.pop(2);
         }
         // SAFETY: it is a table, with a key and a value above it.

@@ -9,7 +9,7 @@ use crate::conversion::to_integer;
 use crate::failure::Stopped;
 use crate::meter::Meter;
 use crate::pattern::{CAPTURE_COUNT_MAX, Capture, Found, Matcher, Stop, is_plain};
-use crate::stack::{Kind, Leave, Stack};
+use crate::stack::{Leave, LuaType, Stack};
 
 /// The values on the stack that a function needs beside its arguments.
 const ROOM: c_int = CAPTURE_COUNT_MAX as c_int + 8;
@@ -435,7 +435,7 @@ fn check_texts(stack: &mut Stack<'_>) -> Result<(), Leave> {
 
 /// An argument that is a number, or missing.
 fn number_or(stack: &mut Stack<'_>, number: c_int, default: i64) -> Result<i64, Leave> {
-    if number > stack.top() || stack.kind(number) == Kind::Nil {
+    if number > stack.top() || stack.kind(number) == LuaType::Nil {
         return Ok(default);
     }
     match stack.as_number(number) {

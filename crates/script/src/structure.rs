@@ -23,7 +23,7 @@ const SIZE_MAX: usize = 512 << 20;
 /// The library.
 pub(crate) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let library = lua.create_table()?;
-    for (name, run) in [("pack", pack as Run), ("unpack", unpack), ("size", size)] {
+    for (name, run) in [("pack", pack as LibraryFunction), ("unpack", unpack), ("size", size)] {
         let own = Rc::clone(meter);
         library.set(name, host_function(lua, move |lua, args: MultiValue| run(lua, args, &own))?)?;
     }
@@ -31,7 +31,7 @@ pub(crate) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
 }
 
 /// A function of the library.
-type Run = fn(&Lua, MultiValue, &Meter) -> mlua::Result<MultiValue>;
+type LibraryFunction = fn(&Lua, MultiValue, &Meter) -> mlua::Result<MultiValue>;
 
 /// The state while a format is read.
 struct Format<'a> {
@@ -44,7 +44,7 @@ struct Format<'a> {
 }
 
 /// One item of a format.
-struct Item {
+struct FormatItem {
     option: u8,
     size: usize,
     /// The bytes before it.
@@ -81,7 +81,7 @@ impl<'a> Format<'a> {
     }
 
     /// The next item, which would be at this position.
-    fn next(&mut self, position: usize) -> mlua::Result<Option<Item>> {
+    fn next(&mut self, position: usize) -> mlua::Result<Option<FormatItem>> {
         loop {
             let Some((&option, rest)) = self.rest.split_first() else { return Ok(None) };
             self.meter.element(self.lua, 0, position)?;
@@ -124,7 +124,7 @@ impl<'a> Format<'a> {
                 0 | 1 => 0,
                 aligned => (aligned - (position & (aligned - 1))) & (aligned - 1),
             };
-            return Ok(Some(Item { option, size, padding }));
+            return Ok(Some(FormatItem { option, size, padding }));
         }
     }
 }

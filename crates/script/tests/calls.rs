@@ -4,7 +4,7 @@ mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use script::{Interpreter, Outcome, Run, Settings, sha1_hex};
+use script::{Interpreter, InterpreterSettings, RunOutcome, Runnable, sha1_hex};
 use support::{MEMORY_MAX, TestServer};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
@@ -29,14 +29,18 @@ fn run_command(args: Args<'_>, out: &mut Vec<u8>) -> bool {
 }
 
 fn interpreter(allows_insecure_api: bool) -> Interpreter<TestServer> {
-    let settings =
-        Settings { memory_max: MEMORY_MAX, stack_size: 1 << 20, allows_insecure_api, versions: Vec::new() };
+    let settings = InterpreterSettings {
+        memory_max: MEMORY_MAX,
+        stack_size: 1 << 20,
+        allows_insecure_api,
+        versions: Vec::new(),
+    };
     Interpreter::new(settings).expect("there is memory")
 }
 
-fn outcome_of(interpreter: &mut Interpreter<TestServer>, body: &str) -> (Outcome, String) {
+fn outcome_of(interpreter: &mut Interpreter<TestServer>, body: &str) -> (RunOutcome, String) {
     let (keys, arguments) = (ArgsBuf::from_iter([&b"a key"[..]]), ArgsBuf::from_iter([&b"\xff"[..], b""]));
-    let run = Run::Script { sha: &sha1_hex(body.as_bytes()), body: body.as_bytes() };
+    let run = Runnable::Script { sha: &sha1_hex(body.as_bytes()), body: body.as_bytes() };
     let mut out = Vec::new();
     let mut reply = ReplyBuffer::new(&mut out, Protocol::Resp2);
     let (_, outcome) =
@@ -46,7 +50,7 @@ fn outcome_of(interpreter: &mut Interpreter<TestServer>, body: &str) -> (Outcome
 
 fn check(interpreter: &mut Interpreter<TestServer>, body: &str, expected: &str) {
     let (outcome, reply) = outcome_of(interpreter, body);
-    assert!(matches!(outcome, Outcome::Replied | Outcome::Failed(_)), "{body}: {outcome:?}");
+    assert!(matches!(outcome, RunOutcome::Replied | RunOutcome::Failed(_)), "{body}: {outcome:?}");
     assert_eq!(reply, format!("{expected}\\r\\n"), "{body}");
 }
 
@@ -162,7 +166,7 @@ fn what_ends_a_script_passes_every_handler() {
         "return redis.call('again', string.rep('x', 1000000))",
     ] {
         let (outcome, reply) = outcome_of(&mut interpreter, body);
-        assert!(matches!(outcome, Outcome::Again) && reply.is_empty(), "{body}: {outcome:?} {reply}");
+        assert!(matches!(outcome, RunOutcome::Again) && reply.is_empty(), "{body}: {outcome:?} {reply}");
         check(&mut interpreter, "return redis.call('count')", ":1");
     }
 }
@@ -194,7 +198,7 @@ fn errors_leave_no_memory_behind() {
     let ending = "return redis.call('again', string.rep('x', 1000000))";
     let round = |interpreter: &mut Interpreter<TestServer>| {
         check(interpreter, failing, "$-1");
-        assert!(matches!(outcome_of(interpreter, ending).0, Outcome::Again));
+        assert!(matches!(outcome_of(interpreter, ending).0, RunOutcome::Again));
     };
     (0..5).for_each(|_| round(&mut interpreter));
     let (before, used_before) = (resident(), interpreter.used_memory());

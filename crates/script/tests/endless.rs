@@ -6,7 +6,7 @@ mod support;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use script::{Interpreter, LogLevel, Outcome, Run, Server, Settings, Verdict, sha1_hex};
+use script::{Interpreter, InterpreterSettings, LogLevel, RunOutcome, Runnable, Server, Verdict, sha1_hex};
 use support::{MEMORY_MAX, TestServer};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
@@ -49,8 +49,13 @@ impl Server for Killer {
     }
 }
 
-fn settings(stack_size: usize) -> Settings {
-    Settings { memory_max: 256 << 20, stack_size, allows_insecure_api: false, versions: Vec::new() }
+fn settings(stack_size: usize) -> InterpreterSettings {
+    InterpreterSettings {
+        memory_max: 256 << 20,
+        stack_size,
+        allows_insecure_api: false,
+        versions: Vec::new(),
+    }
 }
 
 #[test]
@@ -98,7 +103,7 @@ fn every_long_call_can_be_ended() {
         for body in endless {
             let mut interpreter = Interpreter::new(settings(4 << 20)).expect("there is memory");
             let (none, asked) = (ArgsBuf::new(), Rc::new(Cell::new(0)));
-            let run = Run::Script { sha: &sha1_hex(body.as_bytes()), body: body.as_bytes() };
+            let run = Runnable::Script { sha: &sha1_hex(body.as_bytes()), body: body.as_bytes() };
             let mut out = Vec::new();
             let server = Box::new(Killer { interrupts_left: 20, asked: Rc::clone(&asked) });
             let (_, outcome) = interpreter.run(
@@ -111,7 +116,7 @@ fn every_long_call_can_be_ended() {
             let ends_itself = body.contains("__index");
             // A tail call leaves the code of the script.
             let place = if body.starts_with("return pcall(") { "" } else { " script: on @user_script:1." };
-            let is_killed = matches!(&outcome, Outcome::Killed { place: named } if named == place);
+            let is_killed = matches!(&outcome, RunOutcome::Killed { place: named } if named == place);
             assert!(ends_itself || is_killed, "{body}: {outcome:?}");
             assert!(ends_itself || asked.get() >= 21, "{body}: asked {} times", asked.get());
         }
@@ -145,7 +150,7 @@ fn on_stack(size: usize, test: impl FnOnce() + Send) {
 
 fn reply_to(interpreter: &mut Interpreter<TestServer>, body: &str) -> String {
     let none = ArgsBuf::new();
-    let run = Run::Script { sha: &sha1_hex(body.as_bytes()), body: body.as_bytes() };
+    let run = Runnable::Script { sha: &sha1_hex(body.as_bytes()), body: body.as_bytes() };
     let mut out = Vec::new();
     interpreter.run(
         run,
@@ -168,7 +173,7 @@ fn large_replies(_: Args<'_>, out: &mut Vec<u8>) -> bool {
 fn deep_values_end_before_the_stack_does() {
     for stack_size in [1 << 20, 8 << 20] {
         on_stack(stack_size + (256 << 10), || {
-            let settings = Settings { stack_size, ..settings(0) };
+            let settings = InterpreterSettings { stack_size, ..settings(0) };
             let mut interpreter = Interpreter::new(settings).expect("there is memory");
             for (body, expected) in [
                 (
@@ -283,7 +288,7 @@ fn functions_may_be_many() {
         let none = ArgsBuf::new();
         let mut out = Vec::new();
         interpreter.run(
-            Run::Function { name: name.as_bytes() },
+            Runnable::Function { name: name.as_bytes() },
             (none.args(), none.args()),
             Box::new(TestServer(large_replies)),
             &mut ReplyBuffer::new(&mut out, Protocol::Resp2),

@@ -5,7 +5,7 @@ mod support;
 
 use std::sync::mpsc;
 
-use script::{Interpreter, Outcome, Run, Settings, sha1_hex};
+use script::{Interpreter, InterpreterSettings, RunOutcome, Runnable, sha1_hex};
 use support::{MEMORY_MAX, TestServer};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
@@ -17,7 +17,7 @@ fn pong(_: Args<'_>, out: &mut Vec<u8>) -> bool {
 }
 
 fn interpreter() -> Interpreter<TestServer> {
-    let settings = Settings {
+    let settings = InterpreterSettings {
         memory_max: MEMORY_MAX,
         stack_size: 8 << 20,
         allows_insecure_api: false,
@@ -29,14 +29,14 @@ fn interpreter() -> Interpreter<TestServer> {
 fn run(interpreter: &mut Interpreter<TestServer>, body: &str) -> String {
     let mut out = Vec::new();
     let none = ArgsBuf::new();
-    let run = Run::Script { sha: &sha1_hex(body.as_bytes()), body: body.as_bytes() };
+    let run = Runnable::Script { sha: &sha1_hex(body.as_bytes()), body: body.as_bytes() };
     let (_, outcome) = interpreter.run(
         run,
         (none.args(), none.args()),
         Box::new(TestServer(pong)),
         &mut ReplyBuffer::new(&mut out, Protocol::Resp2),
     );
-    assert!(!matches!(outcome, Outcome::Again | Outcome::Killed { .. }));
+    assert!(!matches!(outcome, RunOutcome::Again | RunOutcome::Killed { .. }));
     String::from_utf8_lossy(&out).into_owned()
 }
 
@@ -157,7 +157,7 @@ fn libraries_register_functions() {
     let mut out = Vec::new();
     let none = ArgsBuf::new();
     interpreter.run(
-        Run::Function { name: b"f" },
+        Runnable::Function { name: b"f" },
         (none.args(), none.args()),
         Box::new(TestServer(pong)),
         &mut ReplyBuffer::new(&mut out, Protocol::Resp2),

@@ -6,7 +6,7 @@
 
 mod support;
 
-use script::{Interpreter, Outcome, Run, Settings, sha1_hex};
+use script::{Interpreter, InterpreterSettings, RunOutcome, Runnable, sha1_hex};
 use support::{MEMORY_MAX, TestServer};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
@@ -135,20 +135,24 @@ fn server(args: Args<'_>, out: &mut Vec<u8>) -> bool {
 }
 
 fn interpreter(allows_insecure_api: bool) -> Interpreter<TestServer> {
-    let settings =
-        Settings { memory_max: MEMORY_MAX, stack_size: 1 << 20, allows_insecure_api, versions: Vec::new() };
+    let settings = InterpreterSettings {
+        memory_max: MEMORY_MAX,
+        stack_size: 1 << 20,
+        allows_insecure_api,
+        versions: Vec::new(),
+    };
     Interpreter::new(settings).expect("there is memory")
 }
 
 fn run(interpreter: &mut Interpreter<TestServer>, body: &str) -> String {
     let (keys, arguments) = (ArgsBuf::from_iter([&b"secret"[..]]), ArgsBuf::from_iter([&b"password"[..]]));
-    let run = Run::Script { sha: &sha1_hex(body.as_bytes()), body: body.as_bytes() };
+    let run = Runnable::Script { sha: &sha1_hex(body.as_bytes()), body: body.as_bytes() };
     run_as(interpreter, run, keys.args(), arguments.args())
 }
 
 fn run_as(
     interpreter: &mut Interpreter<TestServer>,
-    run: Run<'_>,
+    run: Runnable<'_>,
     keys: Args<'_>,
     arguments: Args<'_>,
 ) -> String {
@@ -159,7 +163,7 @@ fn run_as(
         Box::new(TestServer(server)),
         &mut ReplyBuffer::new(&mut out, Protocol::Resp2),
     );
-    assert!(matches!(outcome, Outcome::Replied | Outcome::Failed(_)), "{outcome:?}");
+    assert!(matches!(outcome, RunOutcome::Replied | RunOutcome::Failed(_)), "{outcome:?}");
     String::from_utf8_lossy(&out).into_owned()
 }
 
@@ -191,7 +195,7 @@ fn the_walk_reports_a_table_that_outlives_its_script() {
     interpreter.load_library(code.as_bytes()).expect("the library is loaded");
     let none = ArgsBuf::new();
     let call = |interpreter: &mut Interpreter<TestServer>, name: &[u8]| {
-        run_as(interpreter, Run::Function { name }, none.args(), none.args())
+        run_as(interpreter, Runnable::Function { name }, none.args(), none.args())
     };
     assert_eq!(call(&mut interpreter, b"walk"), "$0\r\n\r\n");
     call(&mut interpreter, b"mark");
@@ -232,7 +236,7 @@ fn a_function_does_not_see_the_arguments_of_a_script() {
     let keys = ArgsBuf::from_iter([&b"own"[..]]);
     let none = ArgsBuf::new();
     for _ in 0..2 {
-        let reply = run_as(&mut interpreter, Run::Function { name: b"f" }, keys.args(), none.args());
+        let reply = run_as(&mut interpreter, Runnable::Function { name: b"f" }, keys.args(), none.args());
         assert!(reply.starts_with("*3\r\n$3\r\nown\r\n$-1\r\n") && reply.contains("'KEYS'"), "{reply}");
     }
     assert_eq!(run(&mut interpreter, "return ARGV[1]"), "$8\r\npassword\r\n");

@@ -31,7 +31,7 @@ use std::rc::Rc;
 
 use base::Slot;
 use commands::command::{Access, Flags};
-use commands::context::{Effects, PlannedKey};
+use commands::context::{CommandReport, PlannedKey};
 use commands::error::CommandError;
 use commands::host::Host;
 use commands::index::ResolvedCommand;
@@ -87,7 +87,7 @@ pub struct Executor {
     slice_began: Option<Ticks>,
     /// The slots of a request with several keys. Memory that is reused.
     slots: Vec<Slot>,
-    effects: Effects,
+    effects: CommandReport,
     serve_context: ServeContext,
     /// The sessions of transactions whose scripts are paused and whose connections are closed.
     orphans: Vec<Session>,
@@ -165,7 +165,7 @@ impl Executor {
             time_read: TimeRead::now(),
             slice_began: None,
             slots: Vec::new(),
-            effects: Effects::default(),
+            effects: CommandReport::default(),
             serve_context: ServeContext::new(),
             orphans: Vec::new(),
         };

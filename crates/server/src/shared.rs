@@ -2,11 +2,11 @@
 //!
 //! Each part has a file of its own, with the functions that concern it.
 
-pub mod access;
 pub mod background;
 pub mod certificates;
 pub mod connections;
 pub mod current_config;
+pub mod current_users;
 pub mod duties;
 pub mod loading;
 pub mod memory;
@@ -33,10 +33,10 @@ use crate::process::identity::{Identity, seed, seed_of};
 use crate::pubsub::{EventPublisher, Hub};
 use crate::scripts::Scripts;
 use crate::snapshot::{LatchWakes, Snapshots};
-use access::AccessControl;
 use certificates::Certificates;
 use connections::Connections;
 use current_config::CurrentConfig;
+use current_users::CurrentUsers;
 use duties::Duties;
 use loading::Loading;
 use memory::Memory;
@@ -53,8 +53,8 @@ pub struct Shared {
     pub commands: Index,
     /// The configuration in force.
     pub config: CurrentConfig,
-    /// The users in force, and the log of denied requests.
-    pub access: AccessControl,
+    /// The users in force.
+    pub users: CurrentUsers,
     /// The modes of the whole server.
     pub modes: Modes,
     /// The periodic work of the whole server.
@@ -117,7 +117,7 @@ impl Shared {
         let shared: &'static Self = Box::leak(Box::new(Self {
             keyspace,
             commands: Index::renamed(pairs),
-            access: AccessControl::new(users),
+            users: CurrentUsers::new(users),
             modes: Modes::default(),
             duties: Duties::default(),
             workers,

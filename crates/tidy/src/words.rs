@@ -7,10 +7,14 @@ use crate::tree::{SourceFile, read_all};
 
 /// A retired word, and its replacement.
 static RETIRED: &[(&str, &str)] = &[
+    ("AccessControl", "UserAdmin, or CurrentUsers in the server"),
     ("AskTurn", "BarrierRequest"),
     ("AskedKeys", "PrefetchedKeys"),
     ("Attention", "GlobalFlags"),
     ("CallWaiters", "WakeWaiters"),
+    ("ChannelRights", "ChannelPermissions"),
+    ("CommandRights", "CommandPermissions"),
+    ("DatabaseRights", "DatabasePermissions"),
     ("Doors", "ListenSockets"),
     ("Ears", "LocalSubscriptions"),
     ("Errand", "DeferredServe"),

@@ -9,7 +9,7 @@ use super::fields::{Field, Overflow};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 use crate::reply::{Replied, Reply};
 use crate::word::Word;
 
@@ -23,6 +23,7 @@ pub const BITFIELD: Command = Command {
     access: Access::Write,
     keys: &[KeySpec {
         notes: Some("Changes the value only with SET or INCRBY"),
+        flags_of_request: Some(key_flags),
         ..KeySpec::first(
             KeyFlags::RW.union(KeyFlags::UPDATE).union(KeyFlags::ACCESS).union(KeyFlags::VARIABLE_FLAGS),
         )
@@ -43,6 +44,21 @@ pub const BITFIELD: Command = Command {
     subcommands: &[],
     run: bitfield,
 };
+
+/// How a request accesses its key: it only reads with `GET` alone. An invalid operation counts as a change.
+fn key_flags(request: Args<'_>) -> KeyFlags {
+    let mut at = 2;
+    while let Some(word) = request.get(at) {
+        at += match up_to_nul(word).to_ascii_lowercase().as_slice() {
+            b"get" => 3,
+            b"overflow" => 2,
+            _ => break,
+        };
+    }
+    let only_gets = at == request.len();
+    let reading = if only_gets { KeyFlags::RO } else { KeyFlags::RW | KeyFlags::UPDATE };
+    reading | KeyFlags::ACCESS
+}
 
 /// `BITFIELD_RO key [GET type offset ...]`
 pub const BITFIELD_RO: Command = Command {
@@ -199,10 +215,10 @@ fn write(
     edited.map_err(|_| CommandError::WRONG_TYPE)?;
     if change_count > 0 {
         ctx.changed(EventClass::String, "setbit", key);
-        ctx.effects.dirty += change_count - 1;
+        ctx.report.dirty += change_count - 1;
     } else if is_longer {
         // A failed operation extends the string, too. As in Valkey, this publishes no event, but it is logged.
-        ctx.effects.dirty += 1;
+        ctx.report.dirty += 1;
         ctx.also_changed(key);
     }
     Ok(out.done())

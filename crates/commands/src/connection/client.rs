@@ -34,7 +34,7 @@ pub const COMMAND: Command = Command::container(
         own_state::CAPA,
         own_state::GETNAME,
         tracking::GETREDIR,
-        help::command(Group::Connection, "5.0.0", run_help),
+        help::command(Group::Connection, "5.0.0", run_help).add_flags(Flags::KEEPS_CACHING),
         own_state::ID,
         own_state::IMPORT_SOURCE,
         own_state::INFO,
@@ -54,12 +54,16 @@ pub const COMMAND: Command = Command::container(
 );
 
 /// Flags of subcommands about the calling connection.
-const OWN_STATE_FLAGS: Flags =
-    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY).union(Flags::SESSION);
+const OWN_STATE_FLAGS: Flags = Flags::NOSCRIPT
+    .union(Flags::LOADING)
+    .union(Flags::STALE)
+    .union(Flags::ALLOW_BUSY)
+    .union(Flags::SESSION)
+    .union(Flags::KEEPS_CACHING);
 
 /// Flags of subcommands about other connections.
 const ADMINISTRATION_FLAGS: Flags =
-    Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
+    Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE).union(Flags::KEEPS_CACHING);
 
 fn run_help(_ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     help::answer(&COMMAND, reply)

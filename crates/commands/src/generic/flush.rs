@@ -62,7 +62,7 @@ fn flush(
     let cleared = ctx.data.clear(db);
     ctx.host.invalidate_all();
     let waits = db.is_none() && ctx.host.flushed_all(ctx.data, ctx.session);
-    ctx.effects.dirty += cleared.key_count;
+    ctx.report.dirty += cleared.key_count;
     // Logged even if the database was empty, as in Redis.
     let arguments: Vec<EffectArg<'_>> = args.iter().map(EffectArg::from).collect();
     ctx.log(&arguments);

@@ -32,7 +32,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let everything = pattern == b"*";
     let mut out = reply.parts();
     let start = out.deferred_array();
-    let (mut count, chunks) = (0, ctx.effects.shared_replies.chunks(&out));
+    let (mut count, chunks) = (0, ctx.report.shared_replies.chunks(&out));
     ctx.data.for_each(ctx.db(), |entry| {
         if everything || glob::matches(pattern, entry.key()) {
             out.bulk(entry.key());

@@ -37,7 +37,7 @@ const fn sub(
     name: &'static str,
     since: &'static str,
     summary: &'static str,
-    run: crate::command::Run,
+    run: crate::command::Handler,
 ) -> Command {
     Command {
         name,

@@ -19,7 +19,7 @@ use crate::reply::{Replied, Reply};
 use crate::session::SessionFlags;
 use crate::word::Word;
 use options::{Pattern, SortOptions};
-use rows::{Order, Row};
+use rows::{Row, SortOrder};
 
 /// `SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA] [STORE destination]`
 pub const SORT: Command = Command {
@@ -40,6 +40,7 @@ pub const SORT: Command = Command {
                  argument array",
             ),
             custom: Some(find_destination),
+            flags_of_request: None,
         },
     ],
     tips: &[],
@@ -82,6 +83,7 @@ const PATTERN_KEYS: KeySpec = KeySpec {
          we sort",
     ),
     custom: None,
+    flags_of_request: None,
 };
 const KEY: Arg = Arg::key("key", 0);
 const BY: Arg = Arg {
@@ -180,7 +182,7 @@ fn store(ctx: &mut Ctx<'_>, list: List, reply: Reply<'_>) -> Replied {
         log_list(ctx, destination, &list);
         ctx.put_object(destination, list.into_object());
         ctx.changed(EventClass::List, "sortstore", destination);
-        ctx.effects.dirty += len as u64 - 1;
+        ctx.report.dirty += len as u64 - 1;
     } else if ctx.remove(destination) {
         ctx.changed(EventClass::Generic, "del", destination);
         ctx.log_deletion(destination);
@@ -220,18 +222,18 @@ const LOGGED_ELEMENT_COUNT_MAX: usize = 1024;
 fn sorted_rows<'c>(ctx: &'c Ctx<'_>, options: &SortOptions<'_>) -> Result<Vec<Row<'c>>, CommandError> {
     let Some(entry) = ctx.data.find(ctx.key(0)) else { return Ok(Vec::new()) };
     let ValueRef::Object(object) = entry.value() else { return Err(CommandError::WRONG_TYPE) };
-    let mut order = Order::of(options);
+    let mut order = SortOrder::of(options);
     let must_be_deterministic =
         options.store.is_some() || ctx.session.flags.contains(SessionFlags::IN_SCRIPT);
-    if order == Order::Given && entry.kind() == Kind::Set && must_be_deterministic {
+    if order == SortOrder::Given && entry.kind() == Kind::Set && must_be_deterministic {
         // The result of a script, or a stored result, must not depend on the internal order of a set.
-        order = Order::Text;
+        order = SortOrder::Text;
     }
     let mut rows = rows::of_object(object, order, options)?;
-    if order == Order::Given {
+    if order == SortOrder::Given {
         return Ok(rows);
     }
-    let by = options.by.filter(|_| matches!(order, Order::Score | Order::WeightText));
+    let by = options.by.filter(|_| matches!(order, SortOrder::Score | SortOrder::WeightText));
     let mut is_number_missing = false;
     for row in &mut rows {
         let weight = match by {
@@ -239,11 +241,11 @@ fn sorted_rows<'c>(ctx: &'c Ctx<'_>, options: &SortOptions<'_>) -> Result<Vec<Ro
             None => Some(row.item),
         };
         match (order, weight) {
-            (Order::Score, Some(weight)) => match rows::score(weight) {
+            (SortOrder::Score, Some(weight)) => match rows::score(weight) {
                 Some(score) => row.score = score,
                 None => is_number_missing = true,
             },
-            (Order::WeightText, weight) => row.weight = weight,
+            (SortOrder::WeightText, weight) => row.weight = weight,
             _ => {}
         }
     }

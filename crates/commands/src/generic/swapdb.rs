@@ -35,6 +35,6 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let second = number(2).ok_or(BAD_SECOND)?;
     let (first, second) = (ctx.db_index(first.into())?, ctx.db_index(second.into())?);
     ctx.data.swap(first, second);
-    ctx.effects.dirty += 1;
+    ctx.report.dirty += 1;
     Ok(reply.ok())
 }

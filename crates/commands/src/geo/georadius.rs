@@ -1,7 +1,7 @@
 //! `GEORADIUS` and `GEORADIUSBYMEMBER`, with their read-only forms.
 
 use super::arguments::{COUNT, ORDER, UNIT, WITHCOORD, WITHDIST, WITHHASH};
-use super::search::{Form, find_destination, search};
+use super::search::{SearchCommand, find_destination, search};
 use crate::command::{Access, Begin, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::doc::{Arg, ArgType, Doc, Group};
 
@@ -71,7 +71,7 @@ pub const GEORADIUS: Command = Command {
         STORE,
     ]),
     subcommands: &[],
-    run: |ctx, args, reply| search(ctx, args, reply, Form::Radius(true)),
+    run: |ctx, args, reply| search(ctx, args, reply, SearchCommand::Radius(true)),
 };
 
 /// `GEORADIUS_RO key longitude latitude radius m|km|ft|mi [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC|DESC]`
@@ -103,7 +103,7 @@ pub const GEORADIUS_RO: Command = Command {
         ORDER,
     ]),
     subcommands: &[],
-    run: |ctx, args, reply| search(ctx, args, reply, Form::Radius(false)),
+    run: |ctx, args, reply| search(ctx, args, reply, SearchCommand::Radius(false)),
 };
 
 /// `GEORADIUSBYMEMBER key member radius m|km|ft|mi [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC|DESC] [STORE storekey|STOREDIST storedistkey]`
@@ -135,7 +135,7 @@ pub const GEORADIUSBYMEMBER: Command = Command {
         STORE,
     ]),
     subcommands: &[],
-    run: |ctx, args, reply| search(ctx, args, reply, Form::RadiusByMember(true)),
+    run: |ctx, args, reply| search(ctx, args, reply, SearchCommand::RadiusByMember(true)),
 };
 
 /// `GEORADIUSBYMEMBER_RO key member radius m|km|ft|mi [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC|DESC]`
@@ -166,5 +166,5 @@ pub const GEORADIUSBYMEMBER_RO: Command = Command {
         ORDER,
     ]),
     subcommands: &[],
-    run: |ctx, args, reply| search(ctx, args, reply, Form::RadiusByMember(false)),
+    run: |ctx, args, reply| search(ctx, args, reply, SearchCommand::RadiusByMember(false)),
 };

@@ -1,7 +1,7 @@
 //! `GEOSEARCH` and `GEOSEARCHSTORE`
 
 use super::arguments::{BY, COUNT, FROM, ORDER, WITHCOORD, WITHDIST, WITHHASH};
-use super::search::{Form, search};
+use super::search::{SearchCommand, search};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::doc::{Arg, Doc, Group};
 
@@ -23,7 +23,7 @@ pub const GEOSEARCH: Command = Command {
     .history(&[("7.0.0", "Unit names may be in upper case."), ("9.0.0", "Added `BYPOLYGON`.")])
     .args(&[Arg::key("key", 0), FROM, BY, ORDER, COUNT, WITHCOORD, WITHDIST, WITHHASH]),
     subcommands: &[],
-    run: |ctx, args, reply| search(ctx, args, reply, Form::Search),
+    run: |ctx, args, reply| search(ctx, args, reply, SearchCommand::Search),
 };
 
 /// `GEOSEARCHSTORE destination source [FROMMEMBER member|FROMLONLAT longitude latitude] BYRADIUS radius m|km|ft|mi|BYBOX width height m|km|ft|mi|BYPOLYGON num-vertices longitude latitude [longitude latitude ...] [ASC|DESC] [COUNT count [ANY]] [STOREDIST]`
@@ -55,5 +55,5 @@ pub const GEOSEARCHSTORE: Command = Command {
         Arg::word("storedist", "STOREDIST").optional(),
     ]),
     subcommands: &[],
-    run: |ctx, args, reply| search(ctx, args, reply, Form::SearchStore),
+    run: |ctx, args, reply| search(ctx, args, reply, SearchCommand::SearchStore),
 };

@@ -22,7 +22,7 @@ const LOGGED_MEMBER_COUNT_MAX: usize = 512;
 
 /// The command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum SearchCommand {
     /// `GEORADIUS`, around a point; whether `STORE` is allowed.
     Radius(bool),
     /// `GEORADIUSBYMEMBER`; whether `STORE` is allowed.
@@ -33,7 +33,7 @@ pub(super) enum Form {
     SearchStore,
 }
 
-impl Form {
+impl SearchCommand {
     /// Argument index of the searched key.
     fn source_at(self) -> usize {
         if self == Self::SearchStore { 2 } else { 1 }
@@ -49,7 +49,7 @@ impl Form {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum DistanceOrder {
     None,
     Nearest,
     Farthest,
@@ -71,7 +71,7 @@ struct SearchOptions {
     with_distance: bool,
     with_hash: bool,
     with_coordinates: bool,
-    order: Order,
+    order: DistanceOrder,
     /// Maximum number of results; 0: all.
     count: usize,
     any: bool,
@@ -109,10 +109,10 @@ pub(super) fn search(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,
     reply: Reply<'_>,
-    form: Form,
+    form: SearchCommand,
 ) -> Result<Replied, CommandError> {
     let source = planned_key(ctx, form.source_at()).ok_or(CommandError::SYNTAX)?;
-    if form.may_store() || form == Form::SearchStore {
+    if form.may_store() || form == SearchCommand::SearchStore {
         ctx.data.expire_if_due(source);
     }
     let set = ctx.find::<SortedSet>(source)?;
@@ -150,7 +150,7 @@ impl SearchOptions {
     /// Parses all arguments. `member_point` returns the position of a member, or `None` if there is no set.
     fn parse(
         args: Args<'_>,
-        form: Form,
+        form: SearchCommand,
         is_there: bool,
         member_point: impl Fn(&[u8]) -> Result<Option<Point>, CommandError>,
     ) -> Result<Self, CommandError> {
@@ -162,27 +162,27 @@ impl SearchOptions {
             with_distance: false,
             with_hash: false,
             with_coordinates: false,
-            order: Order::None,
+            order: DistanceOrder::None,
             count: 0,
             any: false,
             destination: None,
             stores_distance: false,
         };
         let first = match form {
-            Form::Radius(_) => {
+            SearchCommand::Radius(_) => {
                 options.centre = Some(parse_point(args.at(2), args.at(3))?);
                 options.set_circle(args.at(4), args.at(5))?;
                 6
             }
-            Form::RadiusByMember(_) => {
+            SearchCommand::RadiusByMember(_) => {
                 options.centre = member_point(args.at(2))?;
                 if is_there {
                     options.set_circle(args.at(3), args.at(4))?;
                 }
                 5
             }
-            Form::Search => 2,
-            Form::SearchStore => {
+            SearchCommand::Search => 2,
+            SearchCommand::SearchStore => {
                 options.destination = Some(1);
                 3
             }
@@ -206,16 +206,16 @@ impl SearchOptions {
     }
 
     /// Whether a word is an option without operands; if so, sets it.
-    fn take_plain(&mut self, word: &[u8], form: Form) -> bool {
+    fn take_plain(&mut self, word: &[u8], form: SearchCommand) -> bool {
         let is = |name: &[u8]| word.eq_token(name);
         match () {
             () if is(b"withdist") => self.with_distance = true,
             () if is(b"withhash") => self.with_hash = true,
             () if is(b"withcoord") => self.with_coordinates = true,
             () if is(b"any") => self.any = true,
-            () if is(b"asc") => self.order = Order::Nearest,
-            () if is(b"desc") => self.order = Order::Farthest,
-            () if is(b"storedist") && form == Form::SearchStore => self.stores_distance = true,
+            () if is(b"asc") => self.order = DistanceOrder::Nearest,
+            () if is(b"desc") => self.order = DistanceOrder::Farthest,
+            () if is(b"storedist") && form == SearchCommand::SearchStore => self.stores_distance = true,
             () => return false,
         }
         true
@@ -226,7 +226,7 @@ impl SearchOptions {
         &mut self,
         args: Args<'_>,
         index: usize,
-        form: Form,
+        form: SearchCommand,
         member_point: &impl Fn(&[u8]) -> Result<Option<Point>, CommandError>,
     ) -> Result<usize, CommandError> {
         let word = args.at(index);
@@ -289,11 +289,15 @@ impl SearchOptions {
     }
 
     /// Rejects conflicting or incomplete options.
-    fn check(&self, args: Args<'_>, form: Form) -> Result<(), CommandError> {
+    fn check(&self, args: Args<'_>, form: SearchCommand) -> Result<(), CommandError> {
         const NO_COUNT: CommandError = CommandError::new("ERR the ANY argument requires COUNT argument");
         let shows_more = self.with_distance || self.with_hash || self.with_coordinates;
         if self.destination.is_some() && shows_more {
-            let what = if form == Form::SearchStore { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };
+            let what = if form == SearchCommand::SearchStore {
+                "GEOSEARCHSTORE"
+            } else {
+                "STORE option in GEORADIUS"
+            };
             let text = format!("ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options");
             return Err(CommandError::owned(text));
         }
@@ -331,10 +335,10 @@ impl SearchOptions {
         let by_distance = |a: &Found<'_>, b: &Found<'_>| a.distance.total_cmp(&b.distance);
         match self.order {
             // `COUNT` selects the nearest ones, unless `ANY` is given.
-            Order::None if self.count > 0 && !self.any => found.sort_by(by_distance),
-            Order::None => {}
-            Order::Nearest => found.sort_by(by_distance),
-            Order::Farthest => found.sort_by(|a, b| by_distance(b, a)),
+            DistanceOrder::None if self.count > 0 && !self.any => found.sort_by(by_distance),
+            DistanceOrder::None => {}
+            DistanceOrder::Nearest => found.sort_by(by_distance),
+            DistanceOrder::Farthest => found.sort_by(|a, b| by_distance(b, a)),
         }
         if self.count > 0 {
             found.truncate(self.count);
@@ -382,7 +386,7 @@ fn store(
     ctx: &mut Ctx<'_>,
     destination: Key<'_>,
     stored: SortedSet,
-    form: Form,
+    form: SearchCommand,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     let len = stored.len();
@@ -391,7 +395,7 @@ fn store(
         ctx.put_object(destination, stored.into_object());
         let event = if form.is_search() { "geosearchstore" } else { "georadiusstore" };
         ctx.changed(EventClass::SortedSet, event, destination);
-        ctx.effects.dirty += len as u64 - 1;
+        ctx.report.dirty += len as u64 - 1;
     } else if ctx.remove(destination) {
         ctx.changed(EventClass::Generic, "del", destination);
         ctx.log_deletion(destination);

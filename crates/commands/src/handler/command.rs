@@ -10,11 +10,13 @@ use wire::request::Args;
 use crate::context::Ctx;
 use crate::doc::Doc;
 use crate::error::CommandError;
+pub use crate::key_spec::{Begin, Find, KeyFlags, KeySpec, find_declared_keys, find_keys, find_spec_keys};
 use crate::reply::{Replied, Reply};
+use crate::subscriptions::SubscriptionKind;
 use crate::word::Word;
 
 /// A function that runs a command while its latches are held.
-pub type Run = fn(&mut Ctx<'_>, Args<'_>, Reply<'_>) -> Result<Replied, CommandError>;
+pub type Handler = fn(&mut Ctx<'_>, Args<'_>, Reply<'_>) -> Result<Replied, CommandError>;
 
 /// One line of the command table, or one of its subcommands.
 #[derive(Clone, Copy)]
@@ -38,13 +40,13 @@ pub struct Command {
     /// Subcommands. If there are any, `run` handles only the bare name.
     pub subcommands: &'static [Command],
     /// The handler.
-    pub run: Run,
+    pub run: Handler,
 }
 
 impl Command {
     /// Creates a command without keys that accesses no data.
     #[must_use]
-    pub const fn keyless(name: &'static str, arity: i32, flags: Flags, doc: Doc, run: Run) -> Self {
+    pub const fn keyless(name: &'static str, arity: i32, flags: Flags, doc: Doc, run: Handler) -> Self {
         Self {
             name,
             arity,
@@ -71,6 +73,13 @@ impl Command {
     #[must_use]
     pub const fn flags(mut self, flags: Flags) -> Self {
         self.flags = flags;
+        self
+    }
+
+    /// Adds flags.
+    #[must_use]
+    pub const fn add_flags(mut self, flags: Flags) -> Self {
+        self.flags = self.flags.union(flags);
         self
     }
 
@@ -132,6 +141,18 @@ impl Command {
     #[must_use]
     pub const fn public_subcommands(&self) -> &'static [Command] {
         if self.flags.contains(Flags::PRIVATE_SUBCOMMANDS) { &[] } else { self.subcommands }
+    }
+
+    /// Returns the kind of channel that the command sends a message to; the channel is the first argument.
+    #[must_use]
+    pub const fn published_kind(&self) -> Option<SubscriptionKind> {
+        if !self.flags.contains(Flags::PUBLISHES) {
+            return None;
+        }
+        Some(match self.flags.contains(Flags::SHARD_CHANNELS) {
+            true => SubscriptionKind::ShardChannel,
+            false => SubscriptionKind::Channel,
+        })
     }
 
     /// Whether `argc` (name included) matches the arity.
@@ -240,7 +261,7 @@ impl Eq for Access {}
 bitflags! {
     /// Command flags, with Redis's names and meaning.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Flags: u32 {
+    pub struct Flags: u64 {
         /// May change data.
         const WRITE = 1 << 0;
         /// Reads data only.
@@ -302,6 +323,19 @@ bitflags! {
         const SELECTS_DB = 1 << 29;
         /// May turn tracking on. Not exposed to clients.
         const BEGINS_TRACKING = 1 << 31;
+        /// Leaves the effect of `CLIENT CACHING` to the next command. Not exposed to clients.
+        const KEEPS_CACHING = 1 << 32;
+        /// Sends a message to a channel, the first argument. Not exposed to clients.
+        const PUBLISHES = 1 << 33;
+        /// Subscribes to channels: all arguments. Not exposed to clients.
+        const SUBSCRIBES = 1 << 34;
+        /// The channels are patterns of channels. Not exposed to clients.
+        const CHANNEL_PATTERNS = 1 << 35;
+        /// The channels are shard channels. Not exposed to clients.
+        const SHARD_CHANNELS = 1 << 36;
+        /// `DEBUG` and its subcommands: refused unless `enable-debug-command` allows them, and queued in a transaction even if
+        /// there is no such subcommand. Not exposed to clients.
+        const FOR_DEBUGGING = 1 << 37;
         /// Hides the subcommands from introspection; statistics count them under the container.
         const PRIVATE_SUBCOMMANDS = 1 << 30;
         /// Runs in a slot that is being imported, as if `ASKING` preceded it.
@@ -356,33 +390,6 @@ bitflags! {
         /// `@scripting`
         const SCRIPTING = 1 << 20;
     }
-
-    /// How a command accesses the keys of one [`KeySpec`], with Redis's names.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct KeyFlags: u16 {
-        /// Reads and writes the value.
-        const RW = 1 << 0;
-        /// Reads the value.
-        const RO = 1 << 1;
-        /// Overwrites the value without reading it.
-        const OW = 1 << 2;
-        /// Removes the key.
-        const RM = 1 << 3;
-        /// Returns data of the value to the client.
-        const ACCESS = 1 << 4;
-        /// Updates data of the value.
-        const UPDATE = 1 << 5;
-        /// Inserts data only.
-        const INSERT = 1 << 6;
-        /// Deletes data.
-        const DELETE = 1 << 7;
-        /// The argument is not a key but is routed like one.
-        const NOT_KEY = 1 << 8;
-        /// The spec may not find all keys.
-        const INCOMPLETE = 1 << 9;
-        /// The flags depend on the arguments.
-        const VARIABLE_FLAGS = 1 << 10;
-    }
 }
 
 impl Categories {
@@ -390,189 +397,5 @@ impl Categories {
     #[must_use]
     pub fn by_name(name: &[u8]) -> Option<Self> {
         Self::all().iter_names().find(|(known, _)| name.eq_token(known)).map(|(_, category)| category)
-    }
-}
-
-/// The positions of some of a command's keys, and how the command accesses them.
-pub struct KeySpec {
-    /// How the keys are accessed.
-    pub flags: KeyFlags,
-    /// The position of the first key.
-    pub begin: Begin,
-    /// The positions of the other keys.
-    pub find: Find,
-    /// A remark for `COMMAND INFO`, usually the reason why the flags vary.
-    pub notes: Option<&'static str>,
-    /// Replaces `begin` and `find` in the planner if finding the keys requires parsing the arguments: pushes
-    /// the index of each key.
-    pub custom: Option<fn(Args<'_>, &mut Vec<u32>)>,
-}
-
-impl KeySpec {
-    /// One key, the first argument.
-    #[must_use]
-    pub const fn first(flags: KeyFlags) -> Self {
-        Self::at(1, flags)
-    }
-
-    /// Whether the spec is one key, the first argument.
-    #[must_use]
-    pub const fn is_first_only(&self) -> bool {
-        self.is_by_count()
-            && matches!(self.begin, Begin::Index(1))
-            && matches!(self.find, Find::Range { last: 0, .. })
-    }
-
-    /// Whether the number of arguments alone determines the key positions.
-    #[must_use]
-    pub const fn is_by_count(&self) -> bool {
-        matches!(self.begin, Begin::Index(_))
-            && matches!(self.find, Find::Range { .. })
-            && self.custom.is_none()
-    }
-
-    /// One key at `index`.
-    #[must_use]
-    pub const fn at(index: u32, flags: KeyFlags) -> Self {
-        Self::range(index, 0, 1, flags)
-    }
-
-    /// Keys from `index` to `last` (relative to `index`; negative: from the end), every `step` arguments.
-    #[must_use]
-    pub const fn range(index: u32, last: i32, step: u32, flags: KeyFlags) -> Self {
-        Self {
-            flags,
-            begin: Begin::Index(index),
-            find: Find::Range { last, step, limit: 0 },
-            notes: None,
-            custom: None,
-        }
-    }
-
-    /// A count at `index`, followed by that many keys, `step` apart.
-    #[must_use]
-    pub const fn counted(index: u32, step: u32, flags: KeyFlags) -> Self {
-        Self {
-            flags,
-            begin: Begin::Index(index),
-            find: Find::KeyNum { count_at: 0, first: 1, step },
-            notes: None,
-            custom: None,
-        }
-    }
-}
-
-/// How the first key of a [`KeySpec`] is found.
-#[derive(Clone, Copy, Debug)]
-pub enum Begin {
-    /// At this argument index.
-    Index(u32),
-    /// After this keyword, searched forwards from `from` (negative: backwards from the end).
-    Keyword {
-        /// The keyword.
-        word: &'static str,
-        /// The index where the search begins.
-        from: i32,
-    },
-    /// Not expressible as a spec.
-    Unknown,
-}
-
-/// How the further keys of a [`KeySpec`] are found.
-#[derive(Clone, Copy, Debug)]
-pub enum Find {
-    /// Up to an argument index.
-    Range {
-        /// Last key, relative to the first; negative: from the end of the request.
-        last: i32,
-        /// Distance between keys.
-        step: u32,
-        /// With `last` = -1: the keys are only the first 1/n of the remaining arguments; 0 and 1: no limit.
-        limit: u32,
-    },
-    /// As many as an argument specifies.
-    KeyNum {
-        /// Index of the count, relative to `begin`.
-        count_at: u32,
-        /// Index of the first key, relative to `begin`.
-        first: u32,
-        /// Distance between keys.
-        step: u32,
-    },
-    /// Not expressible as a spec.
-    Unknown,
-}
-
-/// Pushes the argument index of each key of a request with the right arity. Returns `false` if the arguments
-/// are invalid (a count that is not a number, or too large).
-pub fn find_keys(command: &Command, args: Args<'_>, found: &mut Vec<u32>) -> bool {
-    command.keys.iter().all(|spec| find_spec_keys(spec, args, found))
-}
-
-/// Like [`find_keys`], for one [`KeySpec`].
-pub fn find_spec_keys(spec: &KeySpec, args: Args<'_>, found: &mut Vec<u32>) -> bool {
-    if let Some(custom) = spec.custom {
-        custom(args, found);
-        return true;
-    }
-    find_declared_keys(spec, args, found)
-}
-
-/// Like [`find_spec_keys`], but ignores `custom`: finds the keys as clients do.
-pub fn find_declared_keys(spec: &KeySpec, args: Args<'_>, found: &mut Vec<u32>) -> bool {
-    let argc = args.len();
-    let begin = match spec.begin {
-        Begin::Index(index) => index as usize,
-        Begin::Keyword { word, from } => match find_keyword(args, word, from) {
-            Some(index) => index + 1,
-            None => return true,
-        },
-        Begin::Unknown => return true,
-    };
-    if begin >= argc {
-        return true;
-    }
-    let (first, last, step) = match spec.find {
-        Find::Range { last, step, limit } => {
-            let end = if last >= 0 {
-                begin + last as usize
-            } else if limit <= 1 {
-                argc - last.unsigned_abs() as usize
-            } else {
-                begin + (argc - begin) / limit as usize - 1
-            };
-            (begin, end, step as usize)
-        }
-        Find::KeyNum { count_at, first, step } => {
-            let Some(count) = args.get(begin + count_at as usize).and_then(wire::number::parse_i64_strict)
-            else {
-                return false;
-            };
-            let first = begin + first as usize;
-            let Ok(count) = usize::try_from(count) else { return false };
-            if count == 0 {
-                return true;
-            }
-            let Some(last) = count.checked_sub(1).and_then(|n| n.checked_mul(step as usize)) else {
-                return false;
-            };
-            (first, first.saturating_add(last), step as usize)
-        }
-        Find::Unknown => return true,
-    };
-    if last >= argc {
-        return false;
-    }
-    found.extend((first..=last).step_by(step.max(1)).map(|index| index as u32));
-    true
-}
-
-fn find_keyword(args: Args<'_>, word: &str, from: i32) -> Option<usize> {
-    let matches = |index: &usize| args.get(*index).is_some_and(|arg| arg.eq_token(word));
-    if from >= 0 {
-        (from as usize..args.len()).find(matches)
-    } else {
-        let start = args.len().checked_sub(from.unsigned_abs() as usize)?;
-        (1..=start).rev().find(matches)
     }
 }

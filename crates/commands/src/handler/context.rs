@@ -77,19 +77,19 @@ pub struct Ctx<'a> {
     pub planned: &'a [PlannedKey],
     /// The arguments that contain the keys.
     pub args: Args<'a>,
-    /// The reported changes.
-    pub effects: &'a mut Effects,
+    /// What the handler reports beside its reply.
+    pub report: &'a mut CommandReport,
     /// Hashes keys that are not arguments.
     pub hasher: &'a KeyHasher,
 }
 
-/// The changes of a command, reported in one place. Feeds log, notifications, tracking, WATCH and blocked
-/// clients.
+/// What the handler of a command reports beside its reply. The requests that repeat its changes are in the data's
+/// [`EffectSink`](keyspace::EffectSink).
 #[derive(Default)]
-pub struct Effects {
+pub struct CommandReport {
     /// Number of changes, as Redis counts `dirty`.
     pub dirty: u64,
-    /// Whether the handler has recorded the effects of the command for the log.
+    /// Whether the handler has recorded the effects of the command for the write log.
     pub is_logged: bool,
     /// Whether an edit emptied a collection and so removed its key. May be stale from an earlier command; a
     /// stale value costs one extra lookup.
@@ -194,7 +194,7 @@ impl<'a> Ctx<'a> {
     /// copied.
     #[inline(never)]
     fn write_long(&self, entry: Entry<'_>, bytes: &[u8], out: &mut ReplyBuffer<'_>) {
-        let shared_replies = &self.effects.shared_replies;
+        let shared_replies = &self.report.shared_replies;
         let size_min = self.config.min_string_size_avoid_copy_reply_threaded as usize;
         let is_shared = size_min > 0 && bytes.len() >= size_min && shared_replies.is_accepted();
         match Some(entry).filter(|_| is_shared).and_then(Entry::shared_text) {
@@ -209,7 +209,7 @@ impl<'a> Ctx<'a> {
     /// Returns the chunk writer for a long reply whose header is already written.
     #[must_use]
     pub fn chunks(&self, out: &ReplyBuffer<'_>) -> ReplyChunks<'_> {
-        self.effects.shared_replies.chunks(out)
+        self.report.shared_replies.chunks(out)
     }
 
     /// Finds a collection for reading; `None`: no such key. Counts a hit or a miss.
@@ -253,7 +253,7 @@ impl<'a> Ctx<'a> {
     ) -> Result<Option<R>, CommandError> {
         let edited = self.data.edit_collection(key, change).map_err(|_| CommandError::WRONG_TYPE)?;
         let Some(edited) = edited else { return Ok(None) };
-        self.effects.has_emptied |= edited.is_gone;
+        self.report.has_emptied |= edited.is_gone;
         Ok(Some(edited.result))
     }
 
@@ -265,7 +265,7 @@ impl<'a> Ctx<'a> {
         change: impl FnOnce(&mut T, AllocContext<'_>) -> R,
     ) -> Result<R, CommandError> {
         let edited = self.data.edit_collection_or_new(key, change).map_err(|_| CommandError::WRONG_TYPE)?;
-        self.effects.has_emptied |= edited.is_gone;
+        self.report.has_emptied |= edited.is_gone;
         Ok(edited.result)
     }
 
@@ -273,7 +273,7 @@ impl<'a> Ctx<'a> {
     /// Call it after [`Self::changed`], which counts the change.
     #[inline]
     pub fn report_if_emptied(&mut self, key: Key<'_>) {
-        if self.effects.has_emptied && self.data.peek(key).is_none() {
+        if self.report.has_emptied && self.data.peek(key).is_none() {
             self.announce(EventClass::Generic, "del", key);
         }
     }
@@ -311,7 +311,7 @@ impl<'a> Ctx<'a> {
     /// the change.
     #[inline(always)]
     pub fn changed(&mut self, class: EventClass, event: &'static str, key: Key<'_>) {
-        self.effects.dirty += 1;
+        self.report.dirty += 1;
         self.also_changed(key);
         self.announce(class, event, key);
     }
@@ -336,7 +336,7 @@ impl<'a> Ctx<'a> {
     /// Keeps the memory of a completed transaction's queue.
     pub fn reuse_queue(&mut self, mut queue: Box<Queue>) {
         queue.clear();
-        self.effects.spare_queue = Some(queue);
+        self.report.spare_queue = Some(queue);
     }
 
     /// Unwatches all keys of the session.
@@ -358,7 +358,7 @@ impl<'a> Ctx<'a> {
     pub fn log(&mut self, args: &[EffectArg<'_>]) {
         if self.logs() {
             self.data.record_effect(self.session.db, args.iter().copied());
-            self.effects.is_logged = true;
+            self.report.is_logged = true;
         }
     }
 
@@ -432,7 +432,7 @@ impl<'a> Ctx<'a> {
     }
 }
 
-impl Effects {
+impl CommandReport {
     /// Records the effects of a request whose handler has run, and ends their unit in the write log. `dirty_before` is
     /// the number of changes before the run, `db` the session's database at that time. Called while the latches are
     /// held.

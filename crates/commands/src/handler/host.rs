@@ -3,7 +3,6 @@
 //! The server implements the traits, and thereby [`Host`]; tests implement them minimally. No method blocks or
 //! acquires a latch: counters and lists are read from the state that each worker publishes.
 
-mod access;
 mod clients;
 mod criteria;
 mod memory;
@@ -13,8 +12,8 @@ mod persistence;
 mod process;
 mod pubsub;
 mod scripting;
+mod users;
 
-pub use self::access::AccessControl;
 pub use self::clients::{ClientAdmin, ClientFacts, ClientFilter, ClientKind};
 pub use self::criteria::Criteria;
 pub use self::memory::{MemoryReport, MemoryStat};
@@ -32,12 +31,13 @@ pub use self::scripting::{
     FunctionFacts, LibraryFacts, RestorePolicy, RunningFunction, ScriptKind, ScriptName, ScriptRequest,
     Scripting,
 };
+pub use self::users::UserAdmin;
 
 /// The server, as seen by commands.
 pub trait Host:
     Clock
     + ConfigAdmin
-    + AccessControl
+    + UserAdmin
     + ClientAdmin
     + ServerReport
     + CommandLogs
@@ -57,7 +57,7 @@ pub trait Host:
 impl<T> Host for T where
     T: Clock
         + ConfigAdmin
-        + AccessControl
+        + UserAdmin
         + ClientAdmin
         + ServerReport
         + CommandLogs

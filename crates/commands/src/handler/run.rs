@@ -25,8 +25,8 @@ pub enum RunFor {
 #[inline(always)]
 pub fn run(ctx: &mut Ctx<'_>, out: &mut ReplyBuffer<'_>, run_for: RunFor) -> Result<(), CommandError> {
     let mark = out.mark();
-    ctx.effects.has_emptied = false;
-    let (command, args, db, dirty_before) = (ctx.command, ctx.args, ctx.session.db, ctx.effects.dirty);
+    ctx.report.has_emptied = false;
+    let (command, args, db, dirty_before) = (ctx.command, ctx.args, ctx.session.db, ctx.report.dirty);
     let result = (command.run)(ctx, args, Reply::new(out.reborrow()));
     // The commands of a script record themselves what they read, and its own keys may not be latched.
     let runs_script = || matches!(command.access, Access::Script { .. });
@@ -39,9 +39,9 @@ pub fn run(ctx: &mut Ctx<'_>, out: &mut ReplyBuffer<'_>, run_for: RunFor) -> Res
     if run_for == RunFor::Part {
         ctx.delete_expired_at_once();
     }
-    ctx.effects.log_request(ctx.data, command, args, db, dirty_before);
+    ctx.report.log_request(ctx.data, command, args, db, dirty_before);
     if let Err(error) = &result {
-        ctx.effects.shared_replies.parts().truncate_to(mark.position());
+        ctx.report.shared_replies.parts().truncate_to(mark.position());
         out.truncate(mark);
         out.error(error.text());
     }

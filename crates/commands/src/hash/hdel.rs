@@ -35,7 +35,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let deleted = deleted.unwrap_or(0);
     if deleted > 0 {
         ctx.changed(EventClass::Hash, "hdel", key);
-        ctx.effects.dirty += deleted as u64 - 1;
+        ctx.report.dirty += deleted as u64 - 1;
         ctx.report_if_emptied(key);
     }
     Ok(reply.integer(deleted as i64))

@@ -120,7 +120,7 @@ fn expire(
                 ctx.data.counters.expired_fields.add(changes);
             }
             ctx.changed(EventClass::Hash, if expires_now { "hexpired" } else { "hexpire" }, key);
-            ctx.effects.dirty += changes - 1;
+            ctx.report.dirty += changes - 1;
             if expires_now {
                 log_removed(ctx, key, &changed);
             } else {

@@ -22,7 +22,7 @@ pub const HGETALL: Command = Command {
         .complexity("O(N) where N is the number of fields.")
         .args(&[Arg::key("key", 0)]),
     subcommands: &[],
-    run: |ctx, _, reply| all(ctx, Part::Both, reply),
+    run: |ctx, _, reply| all(ctx, EntryPart::Both, reply),
 };
 
 /// `HKEYS key`
@@ -31,7 +31,7 @@ pub const HKEYS: Command = Command {
     doc: Doc::new(Group::Hash, "2.0.0", "Returns the names of all fields of a hash.")
         .complexity("O(N) where N is the number of fields.")
         .args(&[Arg::key("key", 0)]),
-    run: |ctx, _, reply| all(ctx, Part::Fields, reply),
+    run: |ctx, _, reply| all(ctx, EntryPart::Fields, reply),
     ..HGETALL
 };
 
@@ -41,47 +41,47 @@ pub const HVALS: Command = Command {
     doc: Doc::new(Group::Hash, "2.0.0", "Returns the values of all fields of a hash.")
         .complexity("O(N) where N is the number of fields.")
         .args(&[Arg::key("key", 0)]),
-    run: |ctx, _, reply| all(ctx, Part::Values, reply),
+    run: |ctx, _, reply| all(ctx, EntryPart::Values, reply),
     ..HGETALL
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum EntryPart {
     Both,
     Fields,
     Values,
 }
 
-fn all(ctx: &mut Ctx<'_>, part: Part, reply: Reply<'_>) -> Result<Replied, CommandError> {
+fn all(ctx: &mut Ctx<'_>, part: EntryPart, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let due = ctx.data.due();
     let Some(hash) = ctx.find::<Hash>(ctx.key(0))? else {
-        let out = if part == Part::Both { reply.map(0) } else { reply.array(0) };
+        let out = if part == EntryPart::Both { reply.map(0) } else { reply.array(0) };
         return Ok(out.done());
     };
     let mut out = reply.parts();
     // With field expiries the number is not known in advance: expired fields are skipped.
     let deferred = match part {
         _ if !hash.has_expiries() => None,
-        Part::Both => Some(out.deferred_map()),
-        Part::Fields | Part::Values => Some(out.deferred_array()),
+        EntryPart::Both => Some(out.deferred_map()),
+        EntryPart::Fields | EntryPart::Values => Some(out.deferred_array()),
     };
     match part {
         _ if deferred.is_some() => {}
-        Part::Both => out.map(hash.len()),
-        Part::Fields | Part::Values => out.array(hash.len()),
+        EntryPart::Both => out.map(hash.len()),
+        EntryPart::Fields | EntryPart::Values => out.array(hash.len()),
     }
     let (mut count, chunks) = (0, ctx.chunks(&out));
     match part {
-        Part::Both => hash.visit(due, |field, value| {
+        EntryPart::Both => hash.visit(due, |field, value| {
             count += 1;
             write_item(&mut out, field);
             write_item(&mut out, value);
             chunks.cut(&mut out);
             true
         }),
-        Part::Fields | Part::Values => hash.visit(due, |field, value| {
+        EntryPart::Fields | EntryPart::Values => hash.visit(due, |field, value| {
             count += 1;
-            write_item(&mut out, if part == Part::Fields { field } else { value });
+            write_item(&mut out, if part == EntryPart::Fields { field } else { value });
             chunks.cut(&mut out);
             true
         }),

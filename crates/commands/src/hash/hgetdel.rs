@@ -54,7 +54,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         Some(0) => {}
         Some(deleted) => {
             ctx.changed(EventClass::Hash, "hdel", key);
-            ctx.effects.dirty += deleted - 1;
+            ctx.report.dirty += deleted - 1;
             log_removed(ctx, key, &removed);
             ctx.report_if_emptied(key);
         }

@@ -78,7 +78,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             _ => "hpersist",
         };
         ctx.changed(EventClass::Hash, event, key);
-        ctx.effects.dirty += changes - 1;
+        ctx.report.dirty += changes - 1;
         match expiry {
             _ if expires_now => log_removed(ctx, key, &changed),
             Some(ExpiryChange::At(at)) => {

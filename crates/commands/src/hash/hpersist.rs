@@ -59,7 +59,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         Some(0) => {}
         Some(changes) => {
             ctx.changed(EventClass::Hash, "hpersist", key);
-            ctx.effects.dirty += changes - 1;
+            ctx.report.dirty += changes - 1;
             // The request itself is not logged: replaying it would also persist fields that are expired but not deleted yet.
             log_fields(ctx, &["HPERSIST".into(), key.bytes.into()], &changed);
         }

@@ -73,6 +73,6 @@ fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<i64, CommandError> {
     })?;
     note_expired(ctx, expired, key);
     ctx.changed(EventClass::Hash, "hset", key);
-    ctx.effects.dirty += pair_count as u64 - 1;
+    ctx.report.dirty += pair_count as u64 - 1;
     Ok(added)
 }

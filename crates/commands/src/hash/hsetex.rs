@@ -98,7 +98,7 @@ fn set(
     note_expired(ctx, expired, key);
     log_assignments(ctx, key, pairs, change);
     ctx.changed(EventClass::Hash, "hset", key);
-    ctx.effects.dirty += (pairs.len() / 2) as u64 - 1;
+    ctx.report.dirty += (pairs.len() / 2) as u64 - 1;
     if matches!(expiry, Some(ExpiryChange::At(_))) {
         ctx.announce(EventClass::Hash, "hexpire", key);
     }
@@ -132,7 +132,7 @@ fn delete(ctx: &mut Ctx<'_>, key: Key<'_>, pairs: Args<'_>) -> Result<(), Comman
         0 => ctx.announce(EventClass::Hash, "hset", key),
         deleted => {
             ctx.changed(EventClass::Hash, "hset", key);
-            ctx.effects.dirty += deleted as u64 - 1;
+            ctx.report.dirty += deleted as u64 - 1;
             log_removed(ctx, key, &pairs.iter().step_by(2).collect::<Vec<_>>());
         }
     }

@@ -62,7 +62,7 @@ fn add_in_place(bytes: Option<&mut [u8]>, elements: Args<'_>) -> u64 {
 fn answer(ctx: &mut Ctx<'_>, changes: u64, reply: Reply<'_>) -> Replied {
     if changes > 0 {
         ctx.changed(EventClass::String, "pfadd", ctx.key(0));
-        ctx.effects.dirty += changes - 1;
+        ctx.report.dirty += changes - 1;
     }
     reply.flag(changes > 0)
 }

@@ -49,7 +49,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     }
     let count = sketch::count(bytes)?;
     ctx.data.edit(key, |entry| entry.bytes_mut().map(|bytes| sketch::store_estimate(bytes, count)));
-    ctx.effects.dirty += 1;
+    ctx.report.dirty += 1;
     ctx.also_changed(key);
     Ok(reply.integer(count as i64))
 }

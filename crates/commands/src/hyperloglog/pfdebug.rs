@@ -68,7 +68,7 @@ fn make_dense(ctx: &mut Ctx<'_>, sketch: &mut Sketch) -> Result<bool, CommandErr
     let has_changed = sketch.make_dense()?;
     if has_changed {
         ctx.data.set(ctx.key(0), NewValue::Raw(sketch.bytes()), ExpiryChange::Keep);
-        ctx.effects.dirty += 1;
+        ctx.report.dirty += 1;
     }
     Ok(has_changed)
 }

@@ -113,7 +113,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<String> {
     if bytes[FORM_AT] == DENSE {
         return None;
     }
-    let show = |run: sparse::Run| match run {
+    let show = |run: sparse::RegisterRun| match run {
         run if run.value > 0 => format!("v:{},{}", run.value, run.len),
         run if run.is_long() => format!("Z:{}", run.len),
         run => format!("z:{}", run.len),

@@ -21,7 +21,7 @@ const JOINED_RUN_COUNT: usize = 5;
 
 /// A run of registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct RegisterRun {
     /// Number of registers.
     pub(super) len: usize,
     /// Value of each register.
@@ -30,7 +30,7 @@ pub(super) struct Run {
     size: usize,
 }
 
-impl Run {
+impl RegisterRun {
     /// Decodes the first run of `bytes`, which is not empty.
     fn read(bytes: &[u8]) -> Self {
         let first = bytes[0];
@@ -70,9 +70,9 @@ impl Run {
 }
 
 /// Iterates over all runs in order.
-pub(super) fn runs(mut bytes: &[u8]) -> impl Iterator<Item = Run> {
+pub(super) fn runs(mut bytes: &[u8]) -> impl Iterator<Item = RegisterRun> {
     std::iter::from_fn(move || {
-        let run = (!bytes.is_empty()).then(|| Run::read(bytes))?;
+        let run = (!bytes.is_empty()).then(|| RegisterRun::read(bytes))?;
         bytes = &bytes[run.size.min(bytes.len())..];
         Some(run)
     })
@@ -86,7 +86,7 @@ pub(super) fn is_valid(bytes: &[u8]) -> bool {
 /// Returns the runs of an empty sketch.
 pub(super) fn empty() -> Vec<u8> {
     let mut bytes = Vec::new();
-    Run::write_zeros(REGISTER_COUNT, &mut bytes);
+    RegisterRun::write_zeros(REGISTER_COUNT, &mut bytes);
     bytes
 }
 
@@ -141,7 +141,7 @@ pub(super) fn raise(
         if here.at >= bytes.len() {
             return Raised::Corrupted;
         }
-        let run = Run::read(&bytes[here.at..]);
+        let run = RegisterRun::read(&bytes[here.at..]);
         if index < here.first + run.len {
             break run;
         }
@@ -154,13 +154,13 @@ pub(super) fn raise(
         return Raised::No;
     }
     let write = if run.is_written_as_value() {
-        |len, value, out: &mut Vec<u8>| Run::write_values(len, value, out)
+        |len, value, out: &mut Vec<u8>| RegisterRun::write_values(len, value, out)
     } else {
-        |len, _, out: &mut Vec<u8>| Run::write_zeros(len, out)
+        |len, _, out: &mut Vec<u8>| RegisterRun::write_zeros(len, out)
     };
     let mut split = Vec::with_capacity(5);
     write(index - first, run.value, &mut split);
-    Run::write_values(1, value, &mut split);
+    RegisterRun::write_values(1, value, &mut split);
     write(first + run.len - 1 - index, run.value, &mut split);
     let end = (at + run.size).min(bytes.len());
     if split.len() > run.size && bytes.len() - run.size + split.len() > size_max {
@@ -177,12 +177,13 @@ fn join(bytes: &mut Vec<u8>, mut at: usize) {
         if at >= bytes.len() {
             break;
         }
-        let run = Run::read(&bytes[at..]);
-        let next = (run.is_written_as_value() && at + 1 < bytes.len()).then(|| Run::read(&bytes[at + 1..]));
+        let run = RegisterRun::read(&bytes[at..]);
+        let next =
+            (run.is_written_as_value() && at + 1 < bytes.len()).then(|| RegisterRun::read(&bytes[at + 1..]));
         match next {
             Some(next) if next.value == run.value && run.len + next.len <= VALUE_LEN_MAX => {
                 let mut joined = Vec::with_capacity(1);
-                Run::write_values(run.len + next.len, run.value, &mut joined);
+                RegisterRun::write_values(run.len + next.len, run.value, &mut joined);
                 bytes.splice(at..at + 2, joined);
             }
             _ => at += run.size,

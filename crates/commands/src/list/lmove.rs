@@ -128,9 +128,9 @@ fn move_or_wait(
 
 /// Moves an element, and logs the non-blocking form of the command.
 fn move_and_log(ctx: &mut Ctx<'_>, from: End, to: End, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let dirty_before = ctx.effects.dirty;
+    let dirty_before = ctx.report.dirty;
     let replied = move_element(ctx, from, to, reply)?;
-    if ctx.effects.dirty != dirty_before {
+    if ctx.report.dirty != dirty_before {
         let (source, destination) = (ctx.args.at(1), ctx.args.at(2));
         if ctx.command.name == "brpoplpush" {
             ctx.log(&["RPOPLPUSH".into(), source.into(), destination.into()]);

@@ -67,6 +67,7 @@ const fn keys_after_count(count_at: u32, find: fn(Args<'_>, &mut Vec<u32>)) -> K
         find: Find::KeyNum { count_at: 0, first: 1, step: 1 },
         notes: None,
         custom: Some(find),
+        flags_of_request: None,
     }
 }
 

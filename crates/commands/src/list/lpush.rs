@@ -115,5 +115,5 @@ fn adding<'a>(ctx: &Ctx<'_>, args: Args<'a>, end: End) -> impl FnOnce(&mut List)
 #[inline]
 fn report(ctx: &mut Ctx<'_>, args: Args<'_>, end: End, key: Key<'_>) {
     ctx.changed(EventClass::List, push_event(end), key);
-    ctx.effects.dirty += args.len() as u64 - 3;
+    ctx.report.dirty += args.len() as u64 - 3;
 }

@@ -49,7 +49,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let removed = removed.unwrap_or(0);
     if removed > 0 {
         ctx.changed(EventClass::List, "lrem", key);
-        ctx.effects.dirty += removed as u64 - 1;
+        ctx.report.dirty += removed as u64 - 1;
         ctx.report_if_emptied(key);
     }
     Ok(reply.integer(removed as i64))

@@ -49,7 +49,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         Some(0) => ctx.announce(EventClass::List, "ltrim", key),
         Some(removed) => {
             ctx.changed(EventClass::List, "ltrim", key);
-            ctx.effects.dirty += removed as u64 - 1;
+            ctx.report.dirty += removed as u64 - 1;
             ctx.report_if_emptied(key);
         }
     }

@@ -62,7 +62,7 @@ pub(super) const fn push_event(end: End) -> &'static str {
 #[inline]
 pub(super) fn report_popped(ctx: &mut Ctx<'_>, end: End, count: usize, key: Key<'_>) {
     ctx.changed(EventClass::List, pop_event(end), key);
-    ctx.effects.dirty += count as u64 - 1;
+    ctx.report.dirty += count as u64 - 1;
     ctx.report_if_emptied(key);
 }
 

@@ -9,8 +9,12 @@ use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 use crate::subscriptions::SubscriptionKind;
 
-const FLAGS: Flags =
-    Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST).union(Flags::MAY_REPLICATE);
+const FLAGS: Flags = Flags::PUBSUB
+    .union(Flags::LOADING)
+    .union(Flags::STALE)
+    .union(Flags::FAST)
+    .union(Flags::MAY_REPLICATE)
+    .union(Flags::PUBLISHES);
 
 /// `PUBLISH channel message`
 pub const PUBLISH: Command = Command::keyless(
@@ -30,7 +34,7 @@ pub const PUBLISH: Command = Command::keyless(
 pub const SPUBLISH: Command = Command::keyless(
     "spublish",
     3,
-    FLAGS,
+    FLAGS.union(Flags::SHARD_CHANNELS),
     Doc::new(Group::Pubsub, "7.0.0", "Publishes a message to a shard channel.")
         .complexity("O(N) where N is the number of clients subscribed to the receiving shard channel.")
         .args(&[Arg::string("shardchannel"), Arg::string("message")]),

@@ -36,7 +36,7 @@ const SHARD_KEYS: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)];
 pub const SUBSCRIBE: Command = Command::keyless(
     "subscribe",
     -2,
-    FLAGS,
+    FLAGS.union(Flags::SUBSCRIBES),
     Doc::new(Group::Pubsub, "2.0.0", "Subscribes to channels.")
         .complexity(TO_SUBSCRIBE)
         .args(&[Arg::string("channel").multiple()]),
@@ -47,7 +47,7 @@ pub const SUBSCRIBE: Command = Command::keyless(
 pub const PSUBSCRIBE: Command = Command::keyless(
     "psubscribe",
     -2,
-    FLAGS,
+    FLAGS.union(Flags::SUBSCRIBES).union(Flags::CHANNEL_PATTERNS),
     Doc::new(Group::Pubsub, "2.0.0", "Subscribes to the channels that match patterns.")
         .complexity(TO_SUBSCRIBE_PATTERNS)
         .args(&[Arg::new("pattern", ArgType::Pattern).multiple()]),
@@ -58,7 +58,7 @@ pub const PSUBSCRIBE: Command = Command::keyless(
 pub const SSUBSCRIBE: Command = Command::keyless(
     "ssubscribe",
     -2,
-    FLAGS,
+    FLAGS.union(Flags::SUBSCRIBES).union(Flags::SHARD_CHANNELS),
     Doc::new(Group::Pubsub, "7.0.0", "Subscribes to shard channels.")
         .complexity(TO_SUBSCRIBE_SHARDS)
         .args(&[Arg::string("shardchannel").multiple()]),
@@ -81,7 +81,7 @@ pub const UNSUBSCRIBE: Command = Command::keyless(
 pub const PUNSUBSCRIBE: Command = Command::keyless(
     "punsubscribe",
     -1,
-    FLAGS,
+    FLAGS.union(Flags::CHANNEL_PATTERNS),
     Doc::new(Group::Pubsub, "2.0.0", "Unsubscribes from the given patterns, or from all patterns.")
         .complexity(TO_UNSUBSCRIBE_PATTERNS)
         .args(&[Arg::new("pattern", ArgType::Pattern).optional().multiple()]),
@@ -92,7 +92,7 @@ pub const PUNSUBSCRIBE: Command = Command::keyless(
 pub const SUNSUBSCRIBE: Command = Command::keyless(
     "sunsubscribe",
     -1,
-    FLAGS,
+    FLAGS.union(Flags::SHARD_CHANNELS),
     Doc::new(
         Group::Pubsub,
         "7.0.0",

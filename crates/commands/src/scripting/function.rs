@@ -29,7 +29,7 @@ pub const COMMAND: Command = Command::container(
                 .args(&[Arg::string("library-name")]),
             |ctx, args, reply| {
                 ctx.host.delete_library(args.at(2))?;
-                ctx.effects.dirty += 1;
+                ctx.report.dirty += 1;
                 Ok(reply.ok())
             },
         ),
@@ -150,7 +150,7 @@ fn flush(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
         return Err(CommandError::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
     ctx.host.flush_libraries();
-    ctx.effects.dirty += 1;
+    ctx.report.dirty += 1;
     Ok(reply.ok())
 }
 
@@ -164,7 +164,7 @@ fn load(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
         at += 1;
     }
     let name = ctx.host.load_library(args.at(at), replaces)?;
-    ctx.effects.dirty += 1;
+    ctx.report.dirty += 1;
     Ok(reply.bulk(&name))
 }
 
@@ -185,7 +185,7 @@ fn restore(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
         rdb::read_libraries(args.at(2)).map_err(|error| CommandError::owned(format!("ERR {error}")))?;
     let codes: Vec<&[u8]> = codes.iter().map(|code| &code[..]).collect();
     ctx.host.restore_libraries(&codes, policy)?;
-    ctx.effects.dirty += 1;
+    ctx.report.dirty += 1;
     if ctx.logs() {
         // In a version that older servers read.
         let payload = rdb::write_libraries(codes.iter().copied());

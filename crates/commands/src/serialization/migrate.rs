@@ -51,6 +51,7 @@ pub const COMMAND: Command = Command {
             find: Find::Range { last: -1, step: 1, limit: 0 },
             notes: None,
             custom: Some(find_several),
+            flags_of_request: None,
         },
     ],
     tips: &["nondeterministic_output"],

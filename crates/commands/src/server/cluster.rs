@@ -3,7 +3,7 @@
 
 use wire::request::Args;
 
-use crate::command::{Categories, Command, Flags, KeyFlags, KeySpec, Run};
+use crate::command::{Categories, Command, Flags, Handler, KeyFlags, KeySpec};
 use crate::context::Ctx;
 use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
@@ -153,7 +153,7 @@ pub const READWRITE: Command =
         Ok(reply.ok())
     });
 
-const fn mode(name: &'static str, summary: &'static str, run: Run) -> Command {
+const fn mode(name: &'static str, summary: &'static str, run: Handler) -> Command {
     let flags = Flags::LOADING.union(Flags::STALE).union(Flags::FAST);
     Command::keyless(name, 1, flags, Doc::new(Group::Cluster, "3.0.0", summary), run)
         .add_categories(Categories::CONNECTION)

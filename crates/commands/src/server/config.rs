@@ -67,7 +67,7 @@ const SET: Command = Command::keyless(
         if lsn > Lsn(0) {
             ctx.session.reply_lsn = ctx.session.reply_lsn.max(lsn);
             // No worker sends replies under the former policy any more.
-            ctx.effects.needs_barrier = true;
+            ctx.report.needs_barrier = true;
         }
         Ok(reply.ok())
     },

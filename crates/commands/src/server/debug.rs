@@ -62,7 +62,8 @@ pub const COMMAND: Command = Command {
             help::command(Group::Server, "1.0.0", |ctx, _, reply| {
                 ctx.session.may_debug(ctx.config)?;
                 help::answer(&COMMAND, reply)
-            }),
+            })
+            .add_flags(Flags::FOR_DEBUGGING),
             sub(
                 "htstats",
                 -3,
@@ -125,7 +126,8 @@ pub const COMMAND: Command = Command {
     )
 };
 
-const FLAGS: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
+const FLAGS: Flags =
+    Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE).union(Flags::FOR_DEBUGGING);
 const ONE: &[KeySpec] = &[KeySpec::at(2, KeyFlags::RO)];
 const KEY: Arg = Arg::key("key", 0);
 const SWITCH: Arg = Arg::one_of("switch", &[Arg::word("off", "0"), Arg::word("on", "1")]);

@@ -39,7 +39,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     })?;
     if added > 0 {
         ctx.changed(EventClass::Set, "sadd", key);
-        ctx.effects.dirty += added as u64 - 1;
+        ctx.report.dirty += added as u64 - 1;
     }
     Ok(reply.integer(added as i64))
 }

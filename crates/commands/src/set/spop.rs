@@ -115,7 +115,7 @@ fn pop_several(
         ctx.data.discard(OwnedEntry::new(heap, key.bytes, rest, None));
     }
     ctx.changed(EventClass::Set, "spop", key);
-    ctx.effects.dirty += count as u64 - 1;
+    ctx.report.dirty += count as u64 - 1;
     ctx.report_if_emptied(key);
     if count == len {
         ctx.log_deletion(key);

@@ -38,7 +38,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let removed = removed.unwrap_or(0);
     if removed > 0 {
         ctx.changed(EventClass::Set, "srem", key);
-        ctx.effects.dirty += removed as u64 - 1;
+        ctx.report.dirty += removed as u64 - 1;
         ctx.report_if_emptied(key);
     }
     Ok(reply.integer(removed as i64))

@@ -302,7 +302,7 @@ pub(super) fn answer(
     let elements = inputs.combine(operation);
     let mut out = reply.parts();
     let elements = elements.iter().map(|(member, score)| (&member[..], *score));
-    write_elements(&mut out, elements, inputs.with_scores, &ctx.effects.shared_replies);
+    write_elements(&mut out, elements, inputs.with_scores, &ctx.report.shared_replies);
     Ok(out.done())
 }
 

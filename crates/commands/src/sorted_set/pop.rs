@@ -108,7 +108,7 @@ pub(crate) fn pop(
     })?;
     let count = popped.expect("the caller has seen it");
     ctx.changed(EventClass::SortedSet, end.event(), key);
-    ctx.effects.dirty += count as u64 - 1;
+    ctx.report.dirty += count as u64 - 1;
     ctx.report_if_emptied(key);
     match form {
         // These are replies of commands on one key, which do not block.

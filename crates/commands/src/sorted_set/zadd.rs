@@ -84,7 +84,7 @@ pub(crate) struct AddOptions {
 }
 
 /// The result for one member.
-enum Outcome {
+enum MemberOutcome {
     Added,
     Updated,
     /// The member already has this score.
@@ -194,7 +194,7 @@ pub(crate) fn add_elements(
     };
     if counts.added + counts.updated > 0 {
         ctx.changed(EventClass::SortedSet, if options.increments { "zincr" } else { "zadd" }, key);
-        ctx.effects.dirty += counts.added + counts.updated - 1;
+        ctx.report.dirty += counts.added + counts.updated - 1;
     }
     if counts.not_a_number {
         return Err(NOT_A_NUMBER);
@@ -216,13 +216,13 @@ struct Counts {
 }
 
 impl Counts {
-    fn note(&mut self, (outcome, score): (Outcome, f64)) {
+    fn note(&mut self, (outcome, score): (MemberOutcome, f64)) {
         match outcome {
-            Outcome::Added => self.added += 1,
-            Outcome::Updated => self.updated += 1,
-            Outcome::Same => {}
-            Outcome::Refused => return,
-            Outcome::NotANumber => {
+            MemberOutcome::Added => self.added += 1,
+            MemberOutcome::Updated => self.updated += 1,
+            MemberOutcome::Same => {}
+            MemberOutcome::Refused => return,
+            MemberOutcome::NotANumber => {
                 self.not_a_number = true;
                 return;
             }
@@ -239,14 +239,14 @@ fn add_one(
     member: &[u8],
     score: f64,
     options: AddOptions,
-) -> (Outcome, f64) {
-    let (mut outcome, mut score) = (Outcome::Refused, score);
+) -> (MemberOutcome, f64) {
+    let (mut outcome, mut score) = (MemberOutcome::Refused, score);
     set.update(alloc, limits, member, |old| {
         let Some(old) = old else {
             if options.only_old {
                 return None;
             }
-            outcome = Outcome::Added;
+            outcome = MemberOutcome::Added;
             return Some(score);
         };
         if options.only_new {
@@ -255,7 +255,7 @@ fn add_one(
         if options.increments {
             score += old;
             if score.is_nan() {
-                outcome = Outcome::NotANumber;
+                outcome = MemberOutcome::NotANumber;
                 return None;
             }
         }
@@ -263,7 +263,7 @@ fn add_one(
             return None;
         }
         let is_same = score == old;
-        outcome = if is_same { Outcome::Same } else { Outcome::Updated };
+        outcome = if is_same { MemberOutcome::Same } else { MemberOutcome::Updated };
         (!is_same).then_some(score)
     });
     (outcome, score)

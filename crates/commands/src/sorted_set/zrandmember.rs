@@ -72,7 +72,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         let each = if with_scores && !out.is_resp3() { 2 } else { 1 };
         out.set_len(array, drawn * each);
     } else if wanted >= len {
-        write_elements(&mut out, set.iter(), with_scores, &ctx.effects.shared_replies);
+        write_elements(&mut out, set.iter(), with_scores, &ctx.report.shared_replies);
     } else if wanted * DRAW_FACTOR > len {
         // Selection sampling: each element is chosen with probability wanted / left.
         write_header(&mut out, wanted, with_scores);

@@ -75,7 +75,7 @@ pub const ZREVRANGE: Command = Command {
     ]),
     subcommands: &[],
     run: |ctx, args, reply| {
-        answer(ctx, args, reply, Form { by: Some(By::Rank), is_reverse: Some(true), ..ANY })
+        answer(ctx, args, reply, RangeCommand { by: Some(By::Rank), is_reverse: Some(true), ..ANY })
     },
 };
 
@@ -100,7 +100,7 @@ pub const ZRANGEBYSCORE: Command = Command {
         ]),
     subcommands: &[],
     run: |ctx, args, reply| {
-        answer(ctx, args, reply, Form { by: Some(By::Score), is_reverse: Some(false), ..ANY })
+        answer(ctx, args, reply, RangeCommand { by: Some(By::Score), is_reverse: Some(false), ..ANY })
     },
 };
 
@@ -129,7 +129,7 @@ pub const ZREVRANGEBYSCORE: Command = Command {
     ]),
     subcommands: &[],
     run: |ctx, args, reply| {
-        answer(ctx, args, reply, Form { by: Some(By::Score), is_reverse: Some(true), ..ANY })
+        answer(ctx, args, reply, RangeCommand { by: Some(By::Score), is_reverse: Some(true), ..ANY })
     },
 };
 
@@ -152,7 +152,7 @@ pub const ZRANGEBYLEX: Command = Command {
         ]),
     subcommands: &[],
     run: |ctx, args, reply| {
-        answer(ctx, args, reply, Form { by: Some(By::Lex), is_reverse: Some(false), ..ANY })
+        answer(ctx, args, reply, RangeCommand { by: Some(By::Lex), is_reverse: Some(false), ..ANY })
     },
 };
 
@@ -179,7 +179,7 @@ pub const ZREVRANGEBYLEX: Command = Command {
     ]),
     subcommands: &[],
     run: |ctx, args, reply| {
-        answer(ctx, args, reply, Form { by: Some(By::Lex), is_reverse: Some(true), ..ANY })
+        answer(ctx, args, reply, RangeCommand { by: Some(By::Lex), is_reverse: Some(true), ..ANY })
     },
 };
 
@@ -218,13 +218,13 @@ const SCORES_BY_LEX: CommandError =
 
 /// The properties that a command's name determines; its options determine the others.
 #[derive(Clone, Copy)]
-struct Form {
+struct RangeCommand {
     by: Option<By>,
     is_reverse: Option<bool>,
     may_have_scores: bool,
 }
 
-const ANY: Form = Form { by: None, is_reverse: None, may_have_scores: true };
+const ANY: RangeCommand = RangeCommand { by: None, is_reverse: None, may_have_scores: true };
 
 /// A parsed query, independent of a set.
 struct Query<'a> {
@@ -238,7 +238,7 @@ struct Query<'a> {
 
 impl<'a> Query<'a> {
     /// Parses the arguments after the source key: the ends of the range, then options.
-    fn parse(args: Args<'a>, form: Form) -> Result<Self, CommandError> {
+    fn parse(args: Args<'a>, form: RangeCommand) -> Result<Self, CommandError> {
         let (mut by, mut is_reverse) = (form.by, form.is_reverse);
         let (mut with_scores, mut offset, mut count) = (false, 0, -1);
         let mut options = args.tail(2);
@@ -313,16 +313,21 @@ impl<'a> Query<'a> {
     }
 }
 
-fn answer(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, form: Form) -> Result<Replied, CommandError> {
+fn answer(
+    ctx: &mut Ctx<'_>,
+    args: Args<'_>,
+    reply: Reply<'_>,
+    form: RangeCommand,
+) -> Result<Replied, CommandError> {
     let query = Query::parse(args.tail(2), form)?;
     let Some(set) = ctx.find::<SortedSet>(ctx.key(0))? else { return Ok(reply.array(0).done()) };
     let mut out = reply.parts();
-    write_elements(&mut out, query.select(set), query.with_scores, &ctx.effects.shared_replies);
+    write_elements(&mut out, query.select(set), query.with_scores, &ctx.report.shared_replies);
     Ok(out.done())
 }
 
 fn store(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let query = Query::parse(args.tail(3), Form { may_have_scores: false, ..ANY })?;
+    let query = Query::parse(args.tail(3), RangeCommand { may_have_scores: false, ..ANY })?;
     let (destination, source) = (ctx.key(0), ctx.key(1));
     let (alloc, limits) = (ctx.alloc_context(destination), limits(ctx));
     let mut stored = SortedSet::new();

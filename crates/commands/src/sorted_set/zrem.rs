@@ -34,7 +34,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let count = removed.unwrap_or(0);
     if count > 0 {
         ctx.changed(EventClass::SortedSet, "zrem", key);
-        ctx.effects.dirty += count as u64 - 1;
+        ctx.report.dirty += count as u64 - 1;
         ctx.report_if_emptied(key);
     }
     Ok(reply.integer(count as i64))

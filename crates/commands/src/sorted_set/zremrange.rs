@@ -74,7 +74,7 @@ fn remove(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, by: By) -> Result
             By::Lex => "zremrangebylex",
         };
         ctx.changed(EventClass::SortedSet, event, key);
-        ctx.effects.dirty += count as u64 - 1;
+        ctx.report.dirty += count as u64 - 1;
         ctx.report_if_emptied(key);
     }
     Ok(reply.integer(count as i64))

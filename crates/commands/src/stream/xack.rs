@@ -41,6 +41,6 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         ids.iter().filter(|id| group.acknowledge(**id)).count() as u64
     })?;
     let acknowledged = acknowledged.unwrap_or(0);
-    ctx.effects.dirty += acknowledged;
+    ctx.report.dirty += acknowledged;
     Ok(reply.integer(acknowledged as i64))
 }

@@ -61,7 +61,7 @@ const IDS_REQUIRED: CommandError = CommandError::new("ERR IDS option is required
 
 /// The result for one entry, as in the reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum EntryOutcome {
     NotThere = -1,
     Deleted = 1,
     Kept = 2,
@@ -70,7 +70,7 @@ enum Outcome {
 /// What a request has done.
 #[derive(Default)]
 struct Deletions {
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<EntryOutcome>,
     deleted: Vec<StreamId>,
     references: DeletedReferences,
 }
@@ -118,21 +118,22 @@ impl Deletions {
             self.deleted.push(id);
         }
         self.outcomes.push(match (is_permitted, is_deleted) {
-            (false, _) => Outcome::Kept,
-            (true, false) => Outcome::NotThere,
-            (true, true) => Outcome::Deleted,
+            (false, _) => EntryOutcome::Kept,
+            (true, false) => EntryOutcome::NotThere,
+            (true, true) => EntryOutcome::Deleted,
         });
     }
 
     /// Acknowledges an entry, and deletes it if it was pending. It may be deleted already.
     fn acknowledge(&mut self, stream: &mut Stream, group: &[u8], id: StreamId, references: References) {
         if !stream.group_mut(group).is_some_and(|group| group.acknowledge(id)) {
-            return self.outcomes.push(Outcome::NotThere);
+            return self.outcomes.push(EntryOutcome::NotThere);
         }
         self.references.note(group, id);
         self.delete(stream, id, references);
-        if let Some(outcome) = self.outcomes.last_mut().filter(|outcome| **outcome == Outcome::NotThere) {
-            *outcome = Outcome::Deleted;
+        if let Some(outcome) = self.outcomes.last_mut().filter(|outcome| **outcome == EntryOutcome::NotThere)
+        {
+            *outcome = EntryOutcome::Deleted;
         }
     }
 
@@ -141,7 +142,7 @@ impl Deletions {
         if !self.deleted.is_empty() {
             ctx.changed(EventClass::Stream, "xdel", key);
         }
-        ctx.effects.dirty += (self.deleted.len() as u64).saturating_sub(1) + self.references.count();
+        ctx.report.dirty += (self.deleted.len() as u64).saturating_sub(1) + self.references.count();
         self.references.log(ctx, key);
         log_deleted(ctx, key, &self.deleted);
         let mut out = reply.array(self.outcomes.len());
@@ -153,7 +154,7 @@ impl Deletions {
 /// Replies that nothing is there. The IDs are not examined.
 fn answer_none(ids: Args<'_>, reply: Reply<'_>) -> Replied {
     let mut out = reply.array(ids.len());
-    ids.iter().for_each(|_| out.integer(Outcome::NotThere as i64));
+    ids.iter().for_each(|_| out.integer(EntryOutcome::NotThere as i64));
     out.done()
 }
 

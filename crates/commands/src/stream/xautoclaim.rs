@@ -97,9 +97,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         }
         before.is_none()
     })?;
-    ctx.effects.dirty += (due.len() + deleted.len()) as u64;
+    ctx.report.dirty += (due.len() + deleted.len()) as u64;
     if made_consumer == Some(true) {
-        ctx.effects.dirty += 1;
+        ctx.report.dirty += 1;
         ctx.announce(EventClass::Stream, "xgroup-createconsumer", key);
     }
     if ctx.logs() {

@@ -110,7 +110,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     if made_consumer == Some(true) {
         ctx.announce(EventClass::Stream, "xgroup-createconsumer", key);
     }
-    ctx.effects.dirty += dirty;
+    ctx.report.dirty += dirty;
     if logs {
         if made_consumer == Some(true) {
             log_new_consumer(ctx, key, group, name);

@@ -36,7 +36,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let deleted = ctx.edit(key, |stream, _| delete(stream))?.unwrap_or(0);
     if deleted > 0 {
         ctx.changed(EventClass::Stream, "xdel", key);
-        ctx.effects.dirty += deleted - 1;
+        ctx.report.dirty += deleted - 1;
     }
     Ok(reply.integer(deleted as i64))
 }

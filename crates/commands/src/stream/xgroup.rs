@@ -5,7 +5,7 @@ use wire::request::Args;
 
 use super::ids::{parse_id, parse_id_or_end};
 use super::{no_group_of_key, parse_integer};
-use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec, Run};
+use crate::command::{Access, Categories, Command, Flags, Handler, KeyFlags, KeySpec};
 use crate::context::{Ctx, EffectArg, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::{CommandError, up_to_nul};
@@ -88,7 +88,7 @@ const ID: Arg = Arg::one_of("id-selector", &[Arg::string("id"), Arg::word("new-i
 const MKSTREAM: Arg = Arg::word("mkstream", "MKSTREAM").optional();
 const ENTRIESREAD: Arg = Arg::integer("entriesread").shown("entries-read").token("ENTRIESREAD").optional();
 
-const fn sub(name: &'static str, arity: i32, keys: &'static [KeySpec], doc: Doc, run: Run) -> Command {
+const fn sub(name: &'static str, arity: i32, keys: &'static [KeySpec], doc: Doc, run: Handler) -> Command {
     Command {
         name,
         arity,
@@ -213,7 +213,7 @@ fn with_group<R>(
 
 /// Reports a change that does not affect `WATCH`: the entries of the stream are unchanged.
 fn report(ctx: &mut Ctx<'_>, event: &'static str) {
-    ctx.effects.dirty += 1;
+    ctx.report.dirty += 1;
     ctx.announce(EventClass::Stream, event, ctx.key(0));
 }
 

@@ -6,7 +6,7 @@ use wire::request::Args;
 
 use super::entries::{write_entries, write_entry, write_id};
 use super::{no_group_of_key, parse_integer};
-use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec, Run};
+use crate::command::{Access, Categories, Command, Flags, Handler, KeyFlags, KeySpec};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
@@ -64,7 +64,7 @@ pub const COMMAND: Command = Command::container(
 
 const KEYS: &[KeySpec] = &[KeySpec::at(2, KeyFlags::RO.union(KeyFlags::ACCESS))];
 
-const fn sub(name: &'static str, arity: i32, doc: Doc, run: Run) -> Command {
+const fn sub(name: &'static str, arity: i32, doc: Doc, run: Handler) -> Command {
     Command {
         name,
         arity,

@@ -79,7 +79,7 @@ fn answer(
     if count == Some(0) {
         return Ok(reply.null_array());
     }
-    let (mut out, shared_replies) = (reply.parts(), &ctx.effects.shared_replies);
+    let (mut out, shared_replies) = (reply.parts(), &ctx.report.shared_replies);
     match direction {
         Direction::Up => write_entries(&mut out, stream.range(start, end), count, shared_replies),
         Direction::Down => write_entries(&mut out, stream.range_down(start, end), count, shared_replies),

@@ -78,6 +78,7 @@ const fn keys_after_streams(from: i32) -> KeySpec {
         find: Find::Range { last: -1, step: 1, limit: 2 },
         notes: None,
         custom: None,
+        flags_of_request: None,
     }
 }
 
@@ -249,7 +250,7 @@ fn read_one_for_group(
         (before.is_none(), has_read)
     })?;
     let (made_consumer, has_read) = result.unwrap_or_default();
-    ctx.effects.dirty += u64::from(made_consumer) + u64::from(has_read);
+    ctx.report.dirty += u64::from(made_consumer) + u64::from(has_read);
     if logs {
         delivered.log(ctx, key, (name, consumer_name), now, made_consumer);
     }
@@ -286,7 +287,7 @@ impl Delivered {
         if self.has_advanced {
             log_position(ctx, key, group);
         }
-        ctx.effects.is_logged = true;
+        ctx.report.is_logged = true;
     }
 }
 

@@ -84,7 +84,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         Ok(())
     })?;
     set.ok_or(CommandError::NO_SUCH_KEY)??;
-    ctx.effects.dirty += 1;
+    ctx.report.dirty += 1;
     ctx.announce(EventClass::Stream, "xsetid", key);
     Ok(reply.ok())
 }

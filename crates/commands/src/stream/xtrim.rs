@@ -48,7 +48,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         return Ok(reply.integer(0));
     };
     ctx.changed(EventClass::Stream, "xtrim", key);
-    ctx.effects.dirty += trimmed.count - 1;
+    ctx.report.dirty += trimmed.count - 1;
     if let Some(len) = trimmed.exact_len() {
         ctx.log(&["XTRIM".into(), key.bytes.into(), "MAXLEN".into(), "=".into(), len.into()]);
     }

@@ -10,6 +10,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `SET key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET]
 /// [EX seconds | PX milliseconds | EXAT unix-time | PXAT unix-time | KEEPTTL]`
@@ -21,6 +22,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec {
         notes: Some("Returns the value only with GET"),
+        flags_of_request: Some(key_flags),
         ..KeySpec::first(
             KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE).union(KeyFlags::VARIABLE_FLAGS),
         )
@@ -50,6 +52,20 @@ pub const COMMAND: Command = Command {
     subcommands: &[],
     run,
 };
+
+/// How a request accesses its key, by its options.
+fn key_flags(request: Args<'_>) -> KeyFlags {
+    let has = |word: &str| request.tail(3.min(request.len())).iter().any(|arg| arg.eq_token(word));
+    if has("get") {
+        KeyFlags::RW | KeyFlags::ACCESS | KeyFlags::UPDATE
+    } else if ["ifne", "ifdeq", "ifdne"].into_iter().any(has) {
+        // A comparison does not return the value: it needs no permission to read. Valkey, which has only `IFEQ`, calls it
+        // an overwriting.
+        KeyFlags::RW | KeyFlags::UPDATE
+    } else {
+        KeyFlags::OW | KeyFlags::UPDATE
+    }
+}
 
 const CONDITIONS: &[Arg] = &[
     Arg::word("nx", "NX").since("2.6.12"),

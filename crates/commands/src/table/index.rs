@@ -13,11 +13,11 @@ use crate::word::Word;
 
 /// All commands of the table, indexed by name.
 pub struct Index {
-    places: Box<[Place; PLACE_COUNT]>,
+    places: Box<[IndexPlace; PLACE_COUNT]>,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct IndexPlace {
     packed: u64,
     len: usize,
     /// Whether the packed form and the length identify the name: it is short and has letters only.
@@ -48,7 +48,9 @@ impl Index {
         let by_place = |(name, place): (String, Option<usize>)| Some((place?, name));
         let names: HashMap<usize, String> = names.places.into_iter().filter_map(by_place).collect();
         let mut index = Self {
-            places: Box::new([Place { packed: 0, len: 0, packed_is_exact: false, found: None }; PLACE_COUNT]),
+            places: Box::new(
+                [IndexPlace { packed: 0, len: 0, packed_is_exact: false, found: None }; PLACE_COUNT],
+            ),
         };
         let mut id = 0;
         for (place, command) in COMMANDS.iter().enumerate() {
@@ -75,7 +77,7 @@ impl Index {
         }
         let found = ResolvedCommand { command, id: CommandId(id), plan_kind: PlanKind::of(command) };
         let packed_is_exact = name.len() <= PACKED_SIZE && name.iter().all(u8::is_ascii_lowercase);
-        self.places[place] = Place { packed, len: name.len(), packed_is_exact, found: Some(found) };
+        self.places[place] = IndexPlace { packed, len: name.len(), packed_is_exact, found: Some(found) };
     }
 
     /// Returns the command with this name.

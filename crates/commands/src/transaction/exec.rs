@@ -75,7 +75,7 @@ fn run_from(ctx: &mut Ctx<'_>, mut exec: PausedExec, reply: Reply<'_>) -> Result
         0 if exec.written.is_empty() => out.array(exec.queue.len()),
         _ => out.raw(&exec.written),
     }
-    let shares = exec.queue.runs_scripts().then(|| ctx.effects.shared_replies.accept(false));
+    let shares = exec.queue.runs_scripts().then(|| ctx.report.shared_replies.accept(false));
     let mut started_ns = ctx.host.uptime_ns().saturating_sub(std::mem::take(&mut exec.spent_ns));
     let mut paused_at = None;
     for (nth, queued) in exec.queue.iter_from(exec.at).enumerate() {
@@ -88,16 +88,16 @@ fn run_from(ctx: &mut Ctx<'_>, mut exec: PausedExec, reply: Reply<'_>) -> Result
         }
     }
     if let Some(shares) = shares {
-        ctx.effects.shared_replies.accept(shares);
+        ctx.report.shared_replies.accept(shares);
     }
     // The commands of the transaction have recorded their effects.
-    ctx.effects.is_logged = ctx.logs();
-    ctx.effects.needs_barrier |= exec.needs_barrier;
+    ctx.report.is_logged = ctx.logs();
+    ctx.report.needs_barrier |= exec.needs_barrier;
     if let Some(at) = paused_at {
         exec.at = at;
         exec.written = out.written_since(begin).to_vec();
         exec.spent_ns = ctx.host.uptime_ns().saturating_sub(started_ns);
-        exec.needs_barrier = std::mem::take(&mut ctx.effects.needs_barrier);
+        exec.needs_barrier = std::mem::take(&mut ctx.report.needs_barrier);
         out.truncate(begin);
         ctx.session.paused_exec = Some(Box::new(exec));
         return Ok(out.done());
@@ -142,7 +142,7 @@ fn run_queued(
         id: queued.found.id,
         planned: queued.keys,
         args: queued.args,
-        effects: &mut *ctx.effects,
+        report: &mut *ctx.report,
         hasher: ctx.hasher,
     };
     let result = run::run(&mut inner, out, RunFor::Part);
@@ -155,7 +155,7 @@ fn run_queued(
     let cost = QueuedCost {
         ns: now_ns.saturating_sub(std::mem::replace(started_ns, now_ns)),
         reply_size: out.written_since(mark).len()
-            + ctx.effects.shared_replies.parts().size_since(mark.position()),
+            + ctx.report.shared_replies.parts().size_since(mark.position()),
     };
     ctx.host.record_queued_call(ctx.session, ctx.config, queued, cost, result.as_ref().err());
     ControlFlow::Continue(())

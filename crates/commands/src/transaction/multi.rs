@@ -46,7 +46,7 @@ pub const DISCARD: Command = Command {
 const NOT_BEGUN: CommandError = CommandError::new("ERR DISCARD without MULTI");
 
 fn multi(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    ctx.session.multi = Some(ctx.effects.spare_queue.take().unwrap_or_default());
+    ctx.session.multi = Some(ctx.report.spare_queue.take().unwrap_or_default());
     Ok(reply.ok())
 }
 

@@ -10,11 +10,11 @@ use commands::acl::{LoggedDenial, Users};
 use commands::context::Ctx;
 use commands::error::CommandError;
 use commands::host::{
-    AccessControl, CacheInvalidation, ClientAdmin, ClientFilter, Clock, CommandHistogram, CommandLog,
-    CommandLogs, ConfigAdmin, Debugging, LatencyEvent, LatencyEvents, LibraryFacts, Lifecycle, LoggedCommand,
+    CacheInvalidation, ClientAdmin, ClientFilter, Clock, CommandHistogram, CommandLog, CommandLogs,
+    ConfigAdmin, Debugging, LatencyEvent, LatencyEvents, LibraryFacts, Lifecycle, LoggedCommand,
     MemoryReport, MemoryStat, Migrations, Persistence, PubSub, QueuedCost, Reload, ReplyBufferSetting,
     RestorePolicy, RunningFunction, ScriptKind, ScriptRequest, Scripting, Secrets, ServerReport,
-    ShutdownOptions, Transfer, TransferTarget,
+    ShutdownOptions, Transfer, TransferTarget, UserAdmin,
 };
 use commands::session::{Queued, Session};
 use commands::subscriptions::SubscriptionKind;
@@ -37,7 +37,7 @@ impl TestHost {
     }
 }
 
-impl AccessControl for TestHost {
+impl UserAdmin for TestHost {
     fn users(&self) -> Arc<Users> {
         Arc::clone(&self.users.borrow())
     }

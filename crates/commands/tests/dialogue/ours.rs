@@ -8,7 +8,7 @@ use std::sync::{LazyLock, Mutex};
 use base::{Lsn, Millis, Slot};
 use commands::acl::Users;
 use commands::command::{Access, Flags, find_keys};
-use commands::context::{Ctx, Effects, PlannedKey};
+use commands::context::{CommandReport, Ctx, PlannedKey};
 use commands::error::CommandError;
 use commands::reply::Reply as ReplyRight;
 use commands::session::{Endpoints, Session, SessionFlags};
@@ -152,8 +152,8 @@ impl Ours {
         self.latching.mode.sees_expired = self.is_replaying;
         let config = self.config.borrow().clone();
         let (db, dirty_before) = (self.session.db, 0);
-        let mut effects = Effects::default();
-        effects.shared_replies.accept(true);
+        let mut report = CommandReport::default();
+        report.shared_replies.accept(true);
         let mut ctx = Ctx {
             data: &mut self.latching,
             session: &mut self.session,
@@ -163,16 +163,16 @@ impl Ours {
             id: row.id,
             planned: &planned,
             args,
-            effects: &mut effects,
+            report: &mut report,
             hasher,
         };
         let protocol = ctx.session.protocol;
         let result = (command.run)(&mut ctx, args, ReplyRight::new(ReplyBuffer::new(out, protocol)));
-        effects.log_request(&mut self.latching, command, args, db, dirty_before);
+        report.log_request(&mut self.latching, command, args, db, dirty_before);
         self.latching.release();
         self.delete_expired();
         let _ = result?;
-        for part in std::mem::take(effects.shared_replies.parts()).into_iter_from_end() {
+        for part in std::mem::take(report.shared_replies.parts()).into_iter_from_end() {
             out.splice(part.at..part.at, part.text.iter().copied());
         }
         // No other connection can end the wait before its timeout.

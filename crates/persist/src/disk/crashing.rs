@@ -35,7 +35,7 @@ pub enum Failing {
 /// See the module documentation. Clones share their contents.
 #[derive(Clone, Debug, Default)]
 pub struct CrashingDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
 }
 
 /// An open file of a [`CrashingDisk`].
@@ -48,7 +48,7 @@ pub struct CrashingFile {
 }
 
 #[derive(Clone, Debug, Default)]
-struct State {
+struct DiskState {
     names: BTreeMap<PathBuf, Node>,
     durable_names: BTreeMap<PathBuf, Node>,
     /// Changes of names since the directories were synced.
@@ -61,7 +61,7 @@ struct State {
 
 /// A kind of operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum OperationKind {
     Append,
     Sync,
     Directory,
@@ -100,7 +100,7 @@ impl CrashingDisk {
     /// Creates an empty disk.
     #[must_use]
     pub fn new(seed: u64, failing: Failing) -> Self {
-        let state = State { failing, random: seed, ..State::default() };
+        let state = DiskState { failing, random: seed, ..DiskState::default() };
         CrashingDisk { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -139,11 +139,11 @@ impl CrashingDisk {
         CrashingDisk { state: Arc::new(Mutex::new(state)) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DiskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handle(&self, file: usize, state: &State) -> CrashingFile {
+    fn handle(&self, file: usize, state: &DiskState) -> CrashingFile {
         let reported_failure_count = state.files[file].failed_sync_count;
         CrashingFile { disk: self.clone(), file, reported_failure_count }
     }
@@ -151,7 +151,7 @@ impl CrashingDisk {
     /// Counts and performs an operation on names.
     fn change_name(&self, change: NameChange) -> io::Result<()> {
         let mut state = self.lock();
-        let fails = state.next_fails(Kind::Other);
+        let fails = state.next_fails(OperationKind::Other);
         if !fails || state.flip() {
             change.apply(&mut state.names);
             state.pending.push(change);
@@ -160,18 +160,18 @@ impl CrashingDisk {
     }
 }
 
-impl State {
+impl DiskState {
     /// Counts an operation and returns whether it fails.
-    fn next_fails(&mut self, kind: Kind) -> bool {
+    fn next_fails(&mut self, kind: OperationKind) -> bool {
         let number = self.operation_count;
         self.operation_count += 1;
         match self.failing {
             Failing::Nothing => false,
             Failing::Only(nth) => number == nth,
             Failing::From(first) => number >= first,
-            Failing::Appends(first) => kind == Kind::Append && number >= first,
-            Failing::Syncs(first) => kind == Kind::Sync && number >= first,
-            Failing::Directories(first) => kind == Kind::Directory && number >= first,
+            Failing::Appends(first) => kind == OperationKind::Append && number >= first,
+            Failing::Syncs(first) => kind == OperationKind::Sync && number >= first,
+            Failing::Directories(first) => kind == OperationKind::Directory && number >= first,
         }
     }
 
@@ -287,7 +287,7 @@ impl Disk for CrashingDisk {
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         let mut state = self.lock();
-        if state.next_fails(Kind::Directory) {
+        if state.next_fails(OperationKind::Directory) {
             return Err(failure());
         }
         let (synced, pending) =
@@ -313,7 +313,7 @@ impl Disk for CrashingDisk {
 impl DiskFile for CrashingFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.disk.lock();
-        let fails = state.next_fails(Kind::Append);
+        let fails = state.next_fails(OperationKind::Append);
         let size = if fails { state.next() as usize % (bytes.len() + 1) } else { bytes.len() };
         let contents = &mut state.files[self.file];
         let offset = contents.current.len();
@@ -324,7 +324,7 @@ impl DiskFile for CrashingFile {
 
     fn sync(&mut self) -> io::Result<()> {
         let mut state = self.disk.lock();
-        let fails = state.next_fails(Kind::Sync);
+        let fails = state.next_fails(OperationKind::Sync);
         let contents = &mut state.files[self.file];
         if fails {
             // The pages count as clean from now on, and may never reach the disk: unsynced writes are lost to the
@@ -345,7 +345,7 @@ impl DiskFile for CrashingFile {
 
     fn truncate(&mut self, size: u64) -> io::Result<()> {
         let mut state = self.disk.lock();
-        let fails = state.next_fails(Kind::Other);
+        let fails = state.next_fails(OperationKind::Other);
         if fails {
             return Err(failure());
         }

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::error::doing;
-use super::{AppendOnlyFiles, FilesError, Layout, State, exists};
+use super::{AppendOnlyFiles, FilesError, FilesState, Layout, exists};
 use crate::disk::Disk;
 use crate::manifest::Manifest;
 
@@ -64,7 +64,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     /// # Errors
     /// Of the file system, [`FilesError::Locked`] or [`FilesError::Foreign`]; then the files stay in the former directory.
     pub fn prepare_rewrite(&mut self, parent: PathBuf) -> Result<(), FilesError> {
-        if self.state == State::Appending && self.layout.parent != parent {
+        if self.state == FilesState::Appending && self.layout.parent != parent {
             if !self.homes.contains(&parent) {
                 Layout { parent: parent.clone(), ..self.layout.clone() }.check_vacant(&self.disk)?;
             }

@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::{NESTING_MAX, Settings};
+use super::{CjsonSettings, NESTING_MAX};
 use crate::failure::library_error;
 use crate::meter::Meter;
 
@@ -10,7 +10,7 @@ use crate::meter::Meter;
 pub(super) fn decode(
     lua: &Lua,
     text: &[u8],
-    settings: Settings,
+    settings: CjsonSettings,
     marker: &Table,
     meter: &Meter,
 ) -> mlua::Result<Value> {
@@ -21,7 +21,7 @@ pub(super) fn decode(
     let first = decoder.token();
     let value = decoder.value(first)?;
     match decoder.token() {
-        Token { kind: Kind::End, .. } => Ok(value),
+        Token { kind: TokenKind::End, .. } => Ok(value),
         other => Err(decoder.unexpected("the end", &other)),
     }
 }
@@ -30,19 +30,19 @@ struct Decoder<'a> {
     lua: &'a Lua,
     text: &'a [u8],
     at: usize,
-    settings: Settings,
+    settings: CjsonSettings,
     marker: &'a Table,
     meter: &'a Meter,
     depth: i64,
 }
 
 struct Token {
-    kind: Kind,
+    kind: TokenKind,
     /// Where it begins.
     at: usize,
 }
 
-enum Kind {
+enum TokenKind {
     ObjectBegin,
     ObjectEnd,
     ArrayBegin,
@@ -57,7 +57,7 @@ enum Kind {
     Error(&'static str),
 }
 
-impl Kind {
+impl TokenKind {
     fn name(&self) -> &'static str {
         match self {
             Self::ObjectBegin => "T_OBJ_BEGIN",
@@ -84,15 +84,15 @@ impl Decoder<'_> {
     }
 
     fn value(&mut self, token: Token) -> mlua::Result<Value> {
-        let size = if let Kind::Text(text) = &token.kind { text.len() } else { 0 };
+        let size = if let TokenKind::Text(text) = &token.kind { text.len() } else { 0 };
         self.meter.element(self.lua, size, 0)?;
         Ok(match token.kind {
-            Kind::Text(text) => Value::String(self.lua.create_string(text)?),
-            Kind::Number(number) => Value::Number(number),
-            Kind::Boolean(value) => Value::Boolean(value),
-            Kind::Null => Value::NULL,
-            Kind::ObjectBegin => self.object()?,
-            Kind::ArrayBegin => self.array()?,
+            TokenKind::Text(text) => Value::String(self.lua.create_string(text)?),
+            TokenKind::Number(number) => Value::Number(number),
+            TokenKind::Boolean(value) => Value::Boolean(value),
+            TokenKind::Null => Value::NULL,
+            TokenKind::ObjectBegin => self.object()?,
+            TokenKind::ArrayBegin => self.array()?,
             _ => return Err(self.unexpected("value", &token)),
         })
     }
@@ -111,13 +111,13 @@ impl Decoder<'_> {
         self.enter()?;
         let table = self.lua.create_table()?;
         let mut token = self.token();
-        if !matches!(token.kind, Kind::ObjectEnd) {
+        if !matches!(token.kind, TokenKind::ObjectEnd) {
             loop {
-                let Kind::Text(key) = token.kind else {
+                let TokenKind::Text(key) = token.kind else {
                     return Err(self.unexpected("object key string", &token));
                 };
                 let colon = self.token();
-                if !matches!(colon.kind, Kind::Colon) {
+                if !matches!(colon.kind, TokenKind::Colon) {
                     return Err(self.unexpected("colon", &colon));
                 }
                 let next = self.token();
@@ -125,8 +125,8 @@ impl Decoder<'_> {
                 table.raw_set(self.lua.create_string(key)?, value)?;
                 let after = self.token();
                 match after.kind {
-                    Kind::ObjectEnd => break,
-                    Kind::Comma => token = self.token(),
+                    TokenKind::ObjectEnd => break,
+                    TokenKind::Comma => token = self.token(),
                     _ => return Err(self.unexpected("comma or object end", &after)),
                 }
             }
@@ -142,13 +142,13 @@ impl Decoder<'_> {
             table.set_metatable(Some(self.marker.clone()))?;
         }
         let mut token = self.token();
-        if !matches!(token.kind, Kind::ArrayEnd) {
+        if !matches!(token.kind, TokenKind::ArrayEnd) {
             for index in 1_i64.. {
                 table.raw_set(index, self.value(token)?)?;
                 let after = self.token();
                 match after.kind {
-                    Kind::ArrayEnd => break,
-                    Kind::Comma => token = self.token(),
+                    TokenKind::ArrayEnd => break,
+                    TokenKind::Comma => token = self.token(),
                     _ => return Err(self.unexpected("comma or array end", &after)),
                 }
             }
@@ -165,15 +165,15 @@ impl Decoder<'_> {
         // A NUL ends the text.
         let byte = self.text.get(at).copied().unwrap_or(0);
         if byte == 0 {
-            return Token { kind: Kind::End, at };
+            return Token { kind: TokenKind::End, at };
         }
         let single = match byte {
-            b'{' => Some(Kind::ObjectBegin),
-            b'}' => Some(Kind::ObjectEnd),
-            b'[' => Some(Kind::ArrayBegin),
-            b']' => Some(Kind::ArrayEnd),
-            b':' => Some(Kind::Colon),
-            b',' => Some(Kind::Comma),
+            b'{' => Some(TokenKind::ObjectBegin),
+            b'}' => Some(TokenKind::ObjectEnd),
+            b'[' => Some(TokenKind::ArrayBegin),
+            b']' => Some(TokenKind::ArrayEnd),
+            b':' => Some(TokenKind::Colon),
+            b',' => Some(TokenKind::Comma),
             _ => None,
         };
         if let Some(kind) = single {
@@ -181,9 +181,11 @@ impl Decoder<'_> {
             return Token { kind, at };
         }
         let rest = &self.text[at..];
-        for (word, kind) in
-            [(&b"true"[..], Kind::Boolean(true)), (b"false", Kind::Boolean(false)), (b"null", Kind::Null)]
-        {
+        for (word, kind) in [
+            (&b"true"[..], TokenKind::Boolean(true)),
+            (b"false", TokenKind::Boolean(false)),
+            (b"null", TokenKind::Null),
+        ] {
             if rest.starts_with(word) {
                 self.at += word.len();
                 return Token { kind, at };
@@ -193,12 +195,12 @@ impl Decoder<'_> {
             b'"' => return self.string_token(at),
             b'-' | b'0'..=b'9' | b'i' | b'I' | b'n' | b'N' => self.number(rest),
             b'+' if self.settings.decodes_invalid => self.number(rest),
-            _ => Kind::Error("invalid token"),
+            _ => TokenKind::Error("invalid token"),
         };
         Token { kind, at }
     }
 
-    fn number(&mut self, rest: &[u8]) -> Kind {
+    fn number(&mut self, rest: &[u8]) -> TokenKind {
         let digits = rest.strip_prefix(b"-").or(rest.strip_prefix(b"+")).unwrap_or(rest);
         let lower: Vec<u8> = digits.iter().take(8).map(u8::to_ascii_lowercase).collect();
         let sign = if rest.starts_with(b"-") { -1.0 } else { 1.0 };
@@ -206,44 +208,46 @@ impl Decoder<'_> {
         {
             if lower.starts_with(word) {
                 if !self.settings.decodes_invalid {
-                    return Kind::Error("invalid token");
+                    return TokenKind::Error("invalid token");
                 }
                 self.at += rest.len() - digits.len() + word.len();
-                return Kind::Number(sign * value);
+                return TokenKind::Number(sign * value);
             }
         }
         if !digits.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'.') {
             let is_signed = digits.len() < rest.len();
-            return Kind::Error(if is_signed { "invalid number" } else { "invalid token" });
+            return TokenKind::Error(if is_signed { "invalid number" } else { "invalid token" });
         }
         if let [b'0', b'x' | b'X', hex @ ..] = digits {
             let len = hex.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(hex.len());
             if !self.settings.decodes_invalid {
-                return Kind::Error("invalid number");
+                return TokenKind::Error("invalid number");
             }
             // Without hexadecimal digits, the number is the zero before the letter.
             self.at += rest.len() - digits.len() + if len > 0 { 2 + len } else { 1 };
             let digit = |byte: &u8| f64::from(char::from(*byte).to_digit(16).unwrap_or(0));
-            return Kind::Number(sign * hex[..len].iter().fold(0.0, |sum, byte| sum * 16.0 + digit(byte)));
+            return TokenKind::Number(
+                sign * hex[..len].iter().fold(0.0, |sum, byte| sum * 16.0 + digit(byte)),
+            );
         }
         let has_leading_zero = matches!(digits, [b'0', next, ..] if next.is_ascii_digit());
         if has_leading_zero && !self.settings.decodes_invalid {
-            return Kind::Error("invalid number");
+            return TokenKind::Error("invalid number");
         }
         let len = number_len(rest);
         match std::str::from_utf8(&rest[..len]).unwrap_or_default().parse::<f64>() {
             Ok(value) => {
                 self.at += len;
-                Kind::Number(value)
+                TokenKind::Number(value)
             }
-            Err(_) => Kind::Error("invalid number"),
+            Err(_) => TokenKind::Error("invalid number"),
         }
     }
 
     fn string_token(&mut self, began: usize) -> Token {
         let mut text = Vec::new();
         let mut at = began + 1;
-        let failed = |problem, at| Token { kind: Kind::Error(problem), at };
+        let failed = |problem, at| Token { kind: TokenKind::Error(problem), at };
         loop {
             match self.text.get(at) {
                 None | Some(0) => return failed("unexpected end of string", at),
@@ -279,7 +283,7 @@ impl Decoder<'_> {
             }
         }
         self.at = at + 1;
-        Token { kind: Kind::Text(text), at: began }
+        Token { kind: TokenKind::Text(text), at: began }
     }
 
     /// The character of a `\u` escape, with that of a second surrogate, and its size.

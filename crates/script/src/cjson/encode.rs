@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::{Invalid, NESTING_MAX, Settings};
+use super::{CjsonSettings, Invalid, NESTING_MAX};
 use crate::failure::library_error;
 use crate::meter::Meter;
 use crate::number::write_general;
@@ -11,7 +11,7 @@ use crate::number::write_general;
 pub(super) fn encode(
     lua: &Lua,
     value: &Value,
-    settings: Settings,
+    settings: CjsonSettings,
     marker: &Table,
     meter: &Meter,
 ) -> mlua::Result<Vec<u8>> {
@@ -22,14 +22,14 @@ pub(super) fn encode(
 
 struct Encoder<'a> {
     lua: &'a Lua,
-    settings: Settings,
+    settings: CjsonSettings,
     marker: &'a Table,
     meter: &'a Meter,
     out: Vec<u8>,
 }
 
 /// The form of a table.
-enum Form {
+enum TableForm {
     Array(i64),
     Object,
 }
@@ -83,7 +83,7 @@ impl Encoder<'_> {
         }
         self.meter.element(self.lua, 0, self.out.len())?;
         match self.form(table)? {
-            Form::Array(len) => {
+            TableForm::Array(len) => {
                 self.out.push(b'[');
                 for index in 1..=len {
                     if index > 1 {
@@ -95,7 +95,7 @@ impl Encoder<'_> {
                 }
                 self.out.push(b']');
             }
-            Form::Object => self.object(table, depth)?,
+            TableForm::Object => self.object(table, depth)?,
         }
         Ok(())
     }
@@ -125,7 +125,7 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn form(&self, table: &Table) -> mlua::Result<Form> {
+    fn form(&self, table: &Table) -> mlua::Result<TableForm> {
         let (mut greatest, mut count) = (0_i64, 0_i64);
         for pair in table.pairs::<Value, Value>() {
             self.meter.work(self.lua, 10)?;
@@ -141,24 +141,24 @@ impl Encoder<'_> {
                     greatest = i32::MIN.into();
                     count += 1;
                 }
-                _ => return Ok(Form::Object),
+                _ => return Ok(TableForm::Object),
             }
         }
         if greatest < 0 {
-            return Ok(Form::Object);
+            return Ok(TableForm::Object);
         }
         if greatest == 0 {
             let is_marked = table.metatable().is_some_and(|metatable| metatable == *self.marker);
-            return Ok(if is_marked { Form::Array(0) } else { Form::Object });
+            return Ok(if is_marked { TableForm::Array(0) } else { TableForm::Object });
         }
-        let Settings { sparse_ratio, sparse_safe, sparse_convert, .. } = self.settings;
+        let CjsonSettings { sparse_ratio, sparse_safe, sparse_convert, .. } = self.settings;
         if sparse_ratio > 0 && greatest > count.saturating_mul(sparse_ratio) && greatest > sparse_safe {
             if !sparse_convert {
                 return Err(self.refused("table", "excessively sparse array"));
             }
-            return Ok(Form::Object);
+            return Ok(TableForm::Object);
         }
-        Ok(Form::Array(greatest))
+        Ok(TableForm::Array(greatest))
     }
 }
 

@@ -9,7 +9,7 @@ use wire::request::ArgsBuf;
 use crate::checked::{self, Check};
 use crate::conversion;
 use crate::failure::{self, End, Failure, api_error, bad_argument, library_error};
-use crate::interpreter::{LogLevel, Running, Server, Settings, Version, calls};
+use crate::interpreter::{InterpreterSettings, LogLevel, Running, Server, Version, calls};
 use crate::memory::host_function;
 use crate::meter::Meter;
 use crate::natives;
@@ -191,7 +191,7 @@ fn random_between(lua: &Lua, value: f64, args: &MultiValue) -> mlua::Result<f64>
 pub(crate) fn script_api<S: Server>(
     lua: &Lua,
     running: &Rc<Running<S>>,
-    settings: &Settings,
+    settings: &InterpreterSettings,
 ) -> mlua::Result<Table> {
     let api = common_api(lua, running, settings)?;
     // The debugger is not there: these do nothing, as outside of a debugging session.
@@ -205,7 +205,7 @@ pub(crate) fn script_api<S: Server>(
 pub(crate) fn library_api<S: Server>(
     lua: &Lua,
     running: &Rc<Running<S>>,
-    settings: &Settings,
+    settings: &InterpreterSettings,
 ) -> mlua::Result<Table> {
     let api = common_api(lua, running, settings)?;
     for name in
@@ -217,7 +217,11 @@ pub(crate) fn library_api<S: Server>(
 }
 
 /// What scripts and functions have in common.
-fn common_api<S: Server>(lua: &Lua, running: &Rc<Running<S>>, settings: &Settings) -> mlua::Result<Table> {
+fn common_api<S: Server>(
+    lua: &Lua,
+    running: &Rc<Running<S>>,
+    settings: &InterpreterSettings,
+) -> mlua::Result<Table> {
     let api = lua.create_table()?;
     api.set("call", calls::function::<S, true>(lua, running)?)?;
     api.set("pcall", calls::function::<S, false>(lua, running)?)?;

@@ -1,7 +1,6 @@
 //! The server as commands see it: [`Host`](commands::host::Host), implemented on the shared state, on behalf of
 //! one worker. Each file implements the traits of its namesake in `commands/src/host`.
 
-mod access;
 mod clients;
 mod memory;
 mod migration;
@@ -10,6 +9,7 @@ mod persistence;
 mod process;
 mod pubsub;
 mod scripting;
+mod users;
 
 use std::rc::Rc;
 

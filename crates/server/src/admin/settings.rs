@@ -178,7 +178,7 @@ impl Shared {
             return Err(CommandError::new("ERR The server is running without a config file"));
         };
         let config = self.config.load();
-        let users = self.access.users().lines();
+        let users = self.users.load_full().lines();
         let users = Some(&users[..]);
         let written = match std::fs::read(path) {
             Ok(old) => Ok(old),

@@ -1,7 +1,7 @@
 //! Running the requests of clients: the context of the handler, and its error. Alone, among plain requests, in a plain
 //! transaction, and again for a waiter.
 
-use commands::context::{Ctx, Effects};
+use commands::context::{CommandReport, Ctx};
 use commands::host::Host;
 use commands::run::{self, RunFor};
 use commands::session::Session;
@@ -16,7 +16,7 @@ use crate::shared::Shared;
 /// Returns the context for the handler of a request.
 #[inline(always)]
 pub(super) fn context<'a>(
-    (data, effects): (&'a mut Latched<'static>, &'a mut Effects),
+    (data, effects): (&'a mut Latched<'static>, &'a mut CommandReport),
     session: &'a mut Session,
     config: &'a Config,
     host: &'a dyn Host,
@@ -32,7 +32,7 @@ pub(super) fn context<'a>(
         id: current.found.id,
         planned: current.keys,
         args: current.args,
-        effects,
+        report: effects,
         hasher: shared.keyspace.hasher(),
     }
 }

@@ -138,7 +138,7 @@ impl Executor {
                     let mut serving = Serving {
                         latches: &mut *latches,
                         data: &mut *ctx.data,
-                        effects: &mut *ctx.effects,
+                        effects: &mut *ctx.report,
                         config: &self.settings.config,
                         host,
                         shared: self.shared,
@@ -148,7 +148,7 @@ impl Executor {
                     serving.serve_ready();
                 }
                 let mut reply_size = out.len() - mark;
-                let new_parts = ctx.effects.shared_replies.parts();
+                let new_parts = ctx.report.shared_replies.parts();
                 let has_new_parts = !new_parts.is_empty();
                 if has_new_parts {
                     reply_size += new_parts.size_since(mark);

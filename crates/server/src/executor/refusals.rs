@@ -46,7 +46,7 @@ impl Executor {
         }
         let error = match (plan.refusal, plan.found()) {
             (PlanRefusal::Arity | PlanRefusal::UnknownSub, Some(found))
-                if full_name(found).starts_with("debug") =>
+                if found.command.flags.contains(Flags::FOR_DEBUGGING) =>
             {
                 let permission = client.session.may_debug(&self.settings.config);
                 if permission.is_ok()

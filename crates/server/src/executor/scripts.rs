@@ -119,7 +119,7 @@ impl Executor {
         session.unfinished = None;
         let Some(mut exec) = session.paused_exec.take() else { return self.scripts.abandon(session.id) };
         exec.is_orphan = true;
-        let users = self.shared.access.users();
+        let users = self.shared.users.load_full();
         let mut orphan = Session::new(session.id, Arc::clone(&session.endpoints), &users);
         orphan.ran.last = session.ran.last;
         orphan.db = session.db;

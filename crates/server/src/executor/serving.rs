@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use base::{DbIndex, Millis, Slot};
 use commands::acl::{DenialContext, DenialEvent, User, Users};
-use commands::context::{Effects, PlannedKey};
+use commands::context::{CommandReport, PlannedKey};
 use commands::host::Host;
 use commands::run::RunFor;
 use commands::session::{BlockReason, Endpoints, Session, SessionFlags};
@@ -102,7 +102,7 @@ impl ServeContext {
 pub(super) struct Serving<'a> {
     pub(super) latches: &'a mut Latches<'static>,
     pub(super) data: &'a mut Latched<'static>,
-    pub(super) effects: &'a mut Effects,
+    pub(super) effects: &'a mut CommandReport,
     pub(super) config: &'a Config,
     pub(super) host: &'a dyn Host,
     pub(super) shared: &'static Shared,
@@ -348,11 +348,11 @@ impl Serving<'_> {
     /// # Errors
     /// The reply, if it may not.
     fn check_permission(&self, waiter: &Waiter, request: &WaitingRequest) -> Result<(), Vec<u8>> {
-        let access = &self.shared.access;
-        if request.users_version >= access.version() || planted(Fault::WaiterUnchecked) {
+        let users = &self.shared.users;
+        if request.users_version >= users.version() || planted(Fault::WaiterUnchecked) {
             return Ok(());
         }
-        let users = access.users();
+        let users = users.load_full();
         // The user is deleted: the connection is about to be closed.
         let user = users.current(&request.user).ok_or_else(Vec::new)?;
         let (found, args) = (request.found, request.args.args());

@@ -37,7 +37,7 @@ impl WorkerSettings {
         // Before the configuration, so that a change meanwhile is not missed.
         let generation = shared.config.generation();
         let mut config = shared.config.load_full();
-        let users = shared.access.users();
+        let users = shared.users.load_full();
         let requires_authentication = users.require_authentication() && !is_replay;
         if is_replay {
             config = Arc::new(of_replay(Config::clone(&config)));

@@ -10,7 +10,6 @@ use commands::command::{Access, Command, Flags};
 use commands::context::PlannedKey;
 use commands::error::CommandError;
 use commands::session::{BlockReason, SessionFlags};
-use commands::subscriptions::SubscriptionKind;
 use commands::table::{CATALOGUE, ResolvedCommand};
 use os::clock::{Ticks, Uptime};
 use sync::simulation::{Fault, planted};
@@ -89,10 +88,9 @@ impl Executor {
             return true;
         }
         client.congested_target = None;
-        match command.name {
-            "publish" => hub.is_audience_congested(SubscriptionKind::Channel, args.at(1)),
-            "spublish" => hub.is_audience_congested(SubscriptionKind::ShardChannel, args.at(1)),
-            _ => hub.wants_every_change() && hub.are_prefixes_congested(),
+        match command.published_kind() {
+            Some(kind) => hub.is_audience_congested(kind, args.at(1)),
+            None => hub.wants_every_change() && hub.are_prefixes_congested(),
         }
     }
 
@@ -355,7 +353,7 @@ pub(super) fn end_caching(client: &mut Client, found: ResolvedCommand) {
     let in_multi = client.session.in_multi();
     if let Some(tracking) = client.session.tracking.as_mut().filter(|tracking| tracking.caching)
         && !in_multi
-        && !super::refusals::full_name(found).starts_with("client|")
+        && !found.command.flags.contains(Flags::KEEPS_CACHING)
     {
         tracking.caching = false;
     }

@@ -1,4 +1,4 @@
-//! The denied requests: the log that `ACL LOG` shows, and the counters in `INFO`. Written rarely, so one lock is enough.
+//! The denial log, which `ACL LOG` shows, and the counters of denials in `INFO`. Written rarely, so one lock is enough.
 
 use std::collections::VecDeque;
 
@@ -12,10 +12,10 @@ const ALIKE_MS_MAX: i64 = 60_000;
 /// The number of newest entries that a denial is compared with.
 const COMPARED_COUNT_MAX: usize = 10;
 
-/// The log of denials, and their numbers.
+/// The denial log, and the number of denials by what was missing.
 #[derive(Default)]
 pub struct Denials {
-    log: Mutex<Log>,
+    log: Mutex<DenialLog>,
     /// Failed authentications.
     pub authentications: AtomicU64,
     /// Denied commands.
@@ -31,7 +31,7 @@ pub struct Denials {
 }
 
 #[derive(Default)]
-struct Log {
+struct DenialLog {
     /// Newest first.
     entries: VecDeque<LoggedDenial>,
     next_id: u64,
@@ -105,7 +105,7 @@ impl Denials {
         self.lock().entries.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Log> {
+    fn lock(&self) -> MutexGuard<'_, DenialLog> {
         self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -10,7 +10,7 @@ use commands::error::CommandError;
 use commands::host::{LibraryFacts, ScriptKind};
 use os::clock::Ticks;
 use os::coroutine::Coroutine;
-use script::{Interpreter, LoadedLibrary, Outcome, Settings};
+use script::{Interpreter, InterpreterSettings, LoadedLibrary, RunOutcome};
 use wire::reply::ReplyBuffer;
 
 use super::job::Job;
@@ -34,14 +34,14 @@ enum Input {
 
 /// The reason for a pause of the coroutine.
 enum EngineOutput {
-    Done(Box<Job>, Outcome),
+    Done(Box<Job>, RunOutcome),
     Paused,
 }
 
 /// The state of a run after a step.
 pub(super) enum EngineStep {
     /// It has ended.
-    Done(Box<Job>, Outcome),
+    Done(Box<Job>, RunOutcome),
     /// It is to be continued.
     Paused,
 }
@@ -76,7 +76,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn new(settings: Settings, scripts: &'static Scripts) -> io::Result<Self> {
+    pub(super) fn new(settings: InterpreterSettings, scripts: &'static Scripts) -> io::Result<Self> {
         let is_insecure = settings.allows_insecure_api;
         let interpreter = Interpreter::new(settings).map_err(|error| io::Error::other(error.to_string()))?;
         let interpreter = Rc::new(RefCell::new(interpreter));
@@ -217,8 +217,10 @@ impl Drop for Engine {
     }
 }
 
-fn run(interpreter: &RefCell<Interpreter<Job>>, mut job: Box<Job>) -> (Box<Job>, Outcome) {
-    let Some(code) = job.script.code.clone() else { return (job, Outcome::Killed { place: String::new() }) };
+fn run(interpreter: &RefCell<Interpreter<Job>>, mut job: Box<Job>) -> (Box<Job>, RunOutcome) {
+    let Some(code) = job.script.code.clone() else {
+        return (job, RunOutcome::Killed { place: String::new() });
+    };
     let mut out = std::mem::take(&mut job.out);
     let (keys, arguments) = (Rc::clone(&job.script.keys), Rc::clone(&job.script.arguments));
     let protocol = job.script.protocol;

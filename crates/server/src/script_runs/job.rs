@@ -8,13 +8,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::DbIndex;
-use commands::context::{Ctx, Effects, PlannedKey};
+use commands::context::{CommandReport, Ctx, PlannedKey};
 use commands::host::{Host, ScriptKind};
 use commands::session::{Session, SessionFlags};
 use config::Config;
 use keyspace::{Latched, Latches};
 use os::clock::Ticks;
-use script::{LogLevel, Run, ScriptFlags, Server, Verdict};
+use script::{LogLevel, Runnable, ScriptFlags, Server, Verdict};
 use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
 use sync::simulation::{self, Fault, Gap};
@@ -72,10 +72,10 @@ impl Code {
 
     /// The form that the interpreter runs.
     #[must_use]
-    pub fn run(&self) -> Run<'_> {
+    pub fn run(&self) -> Runnable<'_> {
         match self {
-            Self::Script(script) => Run::Script { sha: &script.sha, body: script.code() },
-            Self::Function { name, .. } => Run::Function { name },
+            Self::Script(script) => Runnable::Script { sha: &script.sha, body: script.code() },
+            Self::Function { name, .. } => Runnable::Function { name },
         }
     }
 
@@ -115,7 +115,7 @@ pub(super) struct Observed {
     pub(super) has_met_undeclared: bool,
     /// Whether one of its commands accesses all slots.
     pub(super) has_needed_all: bool,
-    /// The latches with which it must be run again after [`Outcome::Again`](script::Outcome::Again).
+    /// The latches with which it must be run again after [`RunOutcome::Again`](script::RunOutcome::Again).
     pub(super) rerun_latches: ScriptLatches,
 }
 
@@ -126,7 +126,7 @@ pub struct Job {
     pub(super) host: Box<dyn Host>,
     pub(super) data: Latched<'static>,
     pub(super) latches: Latches<'static>,
-    pub(super) effects: Effects,
+    pub(super) effects: CommandReport,
     pub(super) session: Session,
     pub(super) config: Arc<Config>,
     pub(super) thresholds: Thresholds,
@@ -149,7 +149,7 @@ impl Job {
         memory: Rc<RefCell<MemoryShare>>,
         ctx: &Ctx<'_>,
     ) -> Self {
-        let users = shared.access.users();
+        let users = shared.users.load_full();
         let session = Session::new(0, Arc::clone(&ctx.session.endpoints), &users);
         let now = Ticks::now();
         let config = shared.config.load_full();
@@ -159,7 +159,7 @@ impl Job {
             host,
             data: ctx.data.companion(now.to_raw()),
             latches: Latches::default(),
-            effects: Effects::default(),
+            effects: CommandReport::default(),
             session,
             thresholds: Thresholds::of(&config),
             config,
@@ -224,12 +224,12 @@ impl Job {
             self.data.effects.end_transaction();
         }
         // The effects of its commands are logged instead of the request.
-        ctx.effects.is_logged = self.data.logs();
+        ctx.report.is_logged = self.data.logs();
         ctx.data.exchange(&mut self.data);
         self.session.tracking = None;
         ctx.session.ran.count += std::mem::take(&mut self.session.ran.count);
-        ctx.effects.dirty += std::mem::take(&mut self.effects.dirty);
-        ctx.effects.needs_barrier |= std::mem::take(&mut self.effects.needs_barrier);
+        ctx.report.dirty += std::mem::take(&mut self.effects.dirty);
+        ctx.report.needs_barrier |= std::mem::take(&mut self.effects.needs_barrier);
         if let Some(running) = self.running.take() {
             self.shared.scripts.running.leave(&running);
         }

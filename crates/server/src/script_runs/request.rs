@@ -104,7 +104,7 @@ impl Job {
             let text = if is_redis { errors::NOT_IN_SCRIPTS_OF_REDIS } else { errors::NOT_IN_SCRIPTS };
             return refused(self, text);
         }
-        if self.session.login.users_version < self.shared.access.version()
+        if self.session.login.users_version < self.shared.users.version()
             && !self.observed.has_written
             && !planted(Fault::ScriptUnchecked)
         {
@@ -150,7 +150,7 @@ impl Job {
     /// written is completed with the permissions that it has, as its effects can't be undone.
     #[cold]
     fn follow_users(&mut self, found: ResolvedCommand) -> Result<(), CommandError> {
-        let users = self.shared.access.users();
+        let users = self.shared.users.load_full();
         let Some(current) = users.current(&self.session.login.user) else {
             return Err(self.counted(Some(found), CommandError::NO_AUTH));
         };
@@ -166,7 +166,7 @@ impl Job {
         let Err(denial) = user.authorise(found.id, args, place, DenialContext::Lua, record) else {
             return Ok(());
         };
-        let error = denial.error(user.name(), user.full_name(found.id));
+        let error = denial.error(user.name(), user.catalogue().name(found.id));
         let text = error.text();
         let reason = text.strip_prefix(b"NOPERM ").unwrap_or(text);
         // Counted as the denial that it is, although its text has another code.
@@ -333,7 +333,7 @@ impl Job {
             id: found.id,
             planned: &self.planned,
             args,
-            effects: &mut self.effects,
+            report: &mut self.effects,
             hasher: self.shared.keyspace.hasher(),
         };
         let result = run::run(&mut ctx, &mut ReplyBuffer::new(out, protocol), RunFor::Part);

@@ -19,7 +19,7 @@ use commands::session::{Session, SessionFlags};
 use commands::table::ResolvedCommand;
 use keyspace::{Latched, SCRIPT_TOKEN};
 use os::clock::Ticks;
-use script::{DigestMap, LoadedLibrary, Outcome, ScriptFlags, Settings, Version};
+use script::{DigestMap, InterpreterSettings, LoadedLibrary, RunOutcome, ScriptFlags, Version};
 use sync::Mode;
 use sync::atomic::Ordering;
 use wire::reply::ReplyBuffer;
@@ -479,7 +479,7 @@ impl WorkerScripts {
         };
         if let Some(Code::Script(script)) = &job.script.code {
             let needs_everything = &script.needs_everything;
-            if matches!(outcome, Outcome::Again) && job.observed.has_needed_all {
+            if matches!(outcome, RunOutcome::Again) && job.observed.has_needed_all {
                 needs_everything.store(true, Ordering::Relaxed);
             } else if !job.observed.has_needed_all && job.data.holds_everything() {
                 // What an earlier run has shown is not true of this one.
@@ -487,24 +487,24 @@ impl WorkerScripts {
             }
         }
         let kind = job.script.code.as_ref().map_or(ScriptKind::Script, Code::kind);
-        if job.observed.has_met_undeclared && !matches!(outcome, Outcome::Again) {
+        if job.observed.has_met_undeclared && !matches!(outcome, RunOutcome::Again) {
             Totals::count(&self.shared.scripts.totals.undeclared);
         }
         job.end(ctx, ctx.session.flags.contains(SessionFlags::IN_EXEC));
         let result = match outcome {
-            Outcome::Failed(error) if !error.is_counted => Err(CommandError::quoting(error.text)),
-            Outcome::Replied => {
+            RunOutcome::Failed(error) if !error.is_counted => Err(CommandError::quoting(error.text)),
+            RunOutcome::Replied => {
                 out.raw(&job.out);
                 Ok(())
             }
-            Outcome::Failed(_) => {
+            RunOutcome::Failed(_) => {
                 // The error is counted; the request that replies with it failed, too.
                 self.shared.monitoring.statistics.thread(self.thread).command(ctx.id).failed.add(1);
                 out.raw(&job.out);
                 Ok(())
             }
-            Outcome::Killed { place } => Err(errors::killed(kind, &place)),
-            Outcome::Again => {
+            RunOutcome::Killed { place } => Err(errors::killed(kind, &place)),
+            RunOutcome::Again => {
                 Totals::count(&self.shared.scripts.totals.repeated);
                 self.rerun_latches.set(Some(std::mem::take(&mut job.observed.rerun_latches)));
                 Ok(())
@@ -586,10 +586,10 @@ impl WorkerScripts {
 }
 
 /// The settings of an interpreter.
-pub(super) fn settings(shared: &Shared) -> Settings {
+pub(super) fn settings(shared: &Shared) -> InterpreterSettings {
     let config = shared.config.load();
     let is_redis = config.extended_redis_compatibility;
-    Settings {
+    InterpreterSettings {
         memory_max: usize::try_from(config.lua_memory_limit).unwrap_or(usize::MAX),
         stack_size: super::engine::STACK_SIZE,
         allows_insecure_api: config.lua_enable_insecure_api,

@@ -30,7 +30,7 @@ pub fn busy(kind: ScriptKind) -> CommandError {
     ))
 }
 
-/// The script was killed; `place`: where it was ([`script::Outcome::Killed`]).
+/// The script was killed; `place`: where it was ([`script::RunOutcome::Killed`]).
 #[must_use]
 pub fn killed(kind: ScriptKind, place: &str) -> CommandError {
     CommandError::owned(format!("ERR Script killed by user with {}.{place}", super::kill_command(kind)))

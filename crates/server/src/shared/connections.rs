@@ -48,7 +48,9 @@ impl Shared {
         if self.is_full(config) {
             return Some(b"-ERR max number of clients reached\r\n");
         }
-        if config.protected_mode && self.access.users().default_user().has_no_password() && !origin.is_local()
+        if config.protected_mode
+            && self.users.load_full().default_user().has_no_password()
+            && !origin.is_local()
         {
             return Some(PROTECTED);
         }

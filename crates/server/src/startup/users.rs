@@ -6,7 +6,7 @@ use commands::acl::{Grammar, RuleError, Users};
 use commands::table::CATALOGUE;
 use config::{Config, LoadError, Loaded};
 
-use crate::shared::access::read_file;
+use crate::shared::current_users::read_file;
 
 /// Returns the users of the configuration.
 ///

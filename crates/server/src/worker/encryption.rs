@@ -217,7 +217,7 @@ impl Worker {
             (TlsAuthClientsUser::CommonName, Some(identity)) => Vec::from_iter(identity.common_name),
             (TlsAuthClientsUser::Uri, Some(identity)) => identity.uris,
         };
-        let users = self.shared.access.load();
+        let users = self.shared.users.load();
         let user = names.iter().find_map(|name| users.find(name).filter(|user| user.is_on()));
         if let Some(user) = user {
             connection.client.session.log_in(user, &users);

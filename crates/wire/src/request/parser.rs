@@ -152,7 +152,7 @@ impl Bounds {
 }
 
 /// The end of reading a request.
-enum Step {
+enum ReadResult {
     /// The request and the repeated requests after it are complete and have this many bytes. They are in the
     /// batch, unless the request is empty (an empty line, a count of 0).
     Complete(usize),
@@ -244,8 +244,8 @@ impl Parser {
         let full_at = batch.len().saturating_add(request_count_max);
         if self.progress.args_missing > 0 {
             match self.resume(input, &bounds, batch) {
-                Step::Complete(size) => parsed.consumed = size,
-                step => return self.stop(input, step, parsed),
+                ReadResult::Complete(size) => parsed.consumed = size,
+                result => return self.stop(input, result, parsed),
             }
         }
         let mut line_scanned = self.progress.line_scanned;
@@ -255,10 +255,10 @@ impl Parser {
             let first_arg = batch.spans.len();
             let count_max = full_at - batch.len();
             match start_requests(input, start, line_scanned, limits.sender, &bounds, batch, count_max) {
-                Step::Complete(size) => parsed.consumed += size,
-                step => {
+                ReadResult::Complete(size) => parsed.consumed += size,
+                result => {
                     self.spans.extend(batch.spans.drain(first_arg..));
-                    return self.stop(input, step, parsed);
+                    return self.stop(input, result, parsed);
                 }
             }
             line_scanned = 0;
@@ -268,12 +268,12 @@ impl Parser {
 
     /// Continues with the arguments of the incomplete request at the front of `input`.
     #[inline(never)]
-    fn resume(&mut self, input: &[u8], bounds: &Bounds, batch: &mut Batch) -> Step {
+    fn resume(&mut self, input: &[u8], bounds: &Bounds, batch: &mut Batch) -> ReadResult {
         // Arguments are collected here, not in the batch: moving them between both in each call would be
         // quadratic.
         let progress = std::mem::take(&mut self.progress);
-        let step = read_bulks(input, progress, bounds, &mut self.spans);
-        if let Step::Complete(size) = step {
+        let result = read_bulks(input, progress, bounds, &mut self.spans);
+        if let ReadResult::Complete(size) = result {
             let first_arg = batch.spans.len();
             if let Some(Detached { index, argument }) = self.detached.take() {
                 self.spans[index] = Span::detached(argument.len());
@@ -283,17 +283,17 @@ impl Parser {
             self.spans.shrink_to(KEPT_SPAN_COUNT_MAX);
             batch.push_multibulk(first_arg, 0, size, 1);
         }
-        step
+        result
     }
 
     /// Stores the progress in the request at `parsed.consumed`, or reports its error.
     #[cold]
     #[inline(never)]
-    fn stop(&mut self, input: &[u8], step: Step, mut parsed: Parsed) -> Parsed {
-        let error = match step {
-            Step::Complete(_) => None,
-            Step::Failed(error) => Some(error),
-            Step::Incomplete(progress) => {
+    fn stop(&mut self, input: &[u8], result: ReadResult, mut parsed: Parsed) -> Parsed {
+        let error = match result {
+            ReadResult::Complete(_) => None,
+            ReadResult::Failed(error) => Some(error),
+            ReadResult::Incomplete(progress) => {
                 let end = progress.bulk_len.map(|len| {
                     (progress.resume_at as u64).saturating_add(len).saturating_add(LINE_END.len() as u64)
                 });
@@ -325,7 +325,7 @@ fn start_requests(
     bounds: &Bounds,
     batch: &mut Batch,
     count_max: usize,
-) -> Step {
+) -> ReadResult {
     let rest = &input[start..];
     if rest.first() != Some(&b'*') {
         return read_inline(input, start, line_scanned, sender, batch);
@@ -335,46 +335,46 @@ fn start_requests(
         None => match count_line(rest, line_scanned) {
             NumberLine::Read(count, after) => (count, after),
             NumberLine::Incomplete { line_scanned } => {
-                return Step::Incomplete(Progress { line_scanned, ..Progress::default() });
+                return ReadResult::Incomplete(Progress { line_scanned, ..Progress::default() });
             }
-            NumberLine::Failed(error) => return Step::Failed(error),
+            NumberLine::Failed(error) => return ReadResult::Failed(error),
         },
     };
     let resume_at = rest.len() - after.len();
     if count == 0 {
-        return Step::Complete(resume_at);
+        return ReadResult::Complete(resume_at);
     }
     if count > bounds.count_max {
-        return Step::Failed(ProtocolError::UnauthenticatedCount);
+        return ReadResult::Failed(ProtocolError::UnauthenticatedCount);
     }
     let first_arg = batch.spans.len();
     let mut progress = Progress { args_missing: count, resume_at, bulk_len: None, line_scanned: 0 };
-    let step = match read_plain_bulks(rest, progress, bounds, &mut batch.spans) {
-        (0, size) => Step::Complete(size),
+    let result = match read_plain_bulks(rest, progress, bounds, &mut batch.spans) {
+        (0, size) => ReadResult::Complete(size),
         (args_missing, resume_at) => {
             progress.args_missing = args_missing;
             progress.resume_at = resume_at;
             read_bulks(rest, progress, bounds, &mut batch.spans)
         }
     };
-    let Step::Complete(size) = step else { return step };
+    let ReadResult::Complete(size) = result else { return result };
     let count = count_repeats(rest, size, &batch.spans[first_arg..], count_max);
     batch.push_multibulk(first_arg, start, size, count);
-    Step::Complete(count * size)
+    ReadResult::Complete(count * size)
 }
 
 /// Reads the missing arguments of the request at the front of `request`, and appends their spans.
 #[inline(never)]
-fn read_bulks(request: &[u8], mut progress: Progress, bounds: &Bounds, spans: &mut Vec<Span>) -> Step {
+fn read_bulks(request: &[u8], mut progress: Progress, bounds: &Bounds, spans: &mut Vec<Span>) -> ReadResult {
     loop {
         match read_bulk(request, &mut progress, bounds) {
             Ok(Some(span)) => spans.push(span),
-            Ok(None) => return Step::Incomplete(progress),
-            Err(error) => return Step::Failed(error),
+            Ok(None) => return ReadResult::Incomplete(progress),
+            Err(error) => return ReadResult::Failed(error),
         }
         (progress.args_missing, progress.resume_at) = read_plain_bulks(request, progress, bounds, spans);
         if progress.args_missing == 0 {
-            return Step::Complete(progress.resume_at);
+            return ReadResult::Complete(progress.resume_at);
         }
     }
 }
@@ -458,20 +458,26 @@ fn read_bulk(
 /// Reads an inline request: a line that ends in `\n` or `\r\n`. Redis and Valkey search a C string for the end,
 /// so a line with a NUL byte has none.
 #[inline(never)]
-fn read_inline(input: &[u8], start: usize, line_scanned: usize, sender: Sender, batch: &mut Batch) -> Step {
+fn read_inline(
+    input: &[u8],
+    start: usize,
+    line_scanned: usize,
+    sender: Sender,
+    batch: &mut Batch,
+) -> ReadResult {
     let rest = &input[start..];
     let end = find_in_line(rest, line_scanned, |byte| matches!(byte, b'\n' | 0));
     let Some(line_feed) = end.filter(|&end| rest[end] == b'\n') else {
         if rest.len() > INLINE_SIZE_MAX {
-            return Step::Failed(ProtocolError::InlineTooBig);
+            return ReadResult::Failed(ProtocolError::InlineTooBig);
         }
         let line_scanned = end.unwrap_or(rest.len());
-        return Step::Incomplete(Progress { line_scanned, ..Progress::default() });
+        return ReadResult::Incomplete(Progress { line_scanned, ..Progress::default() });
     };
     let line = &rest[..line_feed];
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if sender == Sender::Primary && !line.is_empty() {
-        return Step::Failed(ProtocolError::InlineFromPrimary);
+        return ReadResult::Failed(ProtocolError::InlineFromPrimary);
     }
     let size = line_feed + 1;
     let first_arg = batch.spans.len();
@@ -479,10 +485,10 @@ fn read_inline(input: &[u8], start: usize, line_scanned: usize, sender: Sender, 
     if inline::split_words(line, &mut batch.inline_bytes, &mut batch.spans).is_err() {
         batch.inline_bytes.truncate(inline_size);
         batch.spans.truncate(first_arg);
-        return Step::Failed(ProtocolError::UnbalancedQuotes);
+        return ReadResult::Failed(ProtocolError::UnbalancedQuotes);
     }
     if batch.spans.len() > first_arg {
         batch.push_inline(first_arg, start, size);
     }
-    Step::Complete(size)
+    ReadResult::Complete(size)
 }

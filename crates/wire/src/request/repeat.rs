@@ -15,7 +15,7 @@ const PART_SIZE: usize = 16;
 #[inline(always)]
 pub(super) fn count_repeats(input: &[u8], size: usize, spans: &[Span], count_max: usize) -> usize {
     let Some((model, rest)) = input.split_at_checked(size) else { return 1 };
-    let Some(form) = Form::of(model, spans) else { return 1 };
+    let Some(form) = RequestForm::of(model, spans) else { return 1 };
     1 + match *spans {
         [_, first] => form.count(&[first], rest, count_max - 1),
         [_, first, second] => form.count(&[first, second], rest, count_max - 1),
@@ -24,7 +24,7 @@ pub(super) fn count_repeats(input: &[u8], size: usize, spans: &[Span], count_max
 }
 
 /// The common bytes of requests of one form.
-struct Form<'a> {
+struct RequestForm<'a> {
     /// The reference request.
     model: &'a [u8],
     /// All bytes up to the argument after the name, in two parts, which may overlap.
@@ -32,7 +32,7 @@ struct Form<'a> {
     second_at: usize,
 }
 
-impl<'a> Form<'a> {
+impl<'a> RequestForm<'a> {
     /// The form of a request with these arguments; `None` if it cannot be compared in this way.
     #[inline(always)]
     fn of(model: &'a [u8], spans: &[Span]) -> Option<Self> {

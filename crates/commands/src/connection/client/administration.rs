@@ -143,7 +143,7 @@ fn pause(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     }
     ctx.now().0.checked_add(ms).ok_or(CommandError::new("ERR timeout is out of range"))?;
     ctx.host.client_pause(Duration::from_millis(ms.unsigned_abs()), writes_only);
-    ctx.effects.needs_barrier = true;
+    ctx.report.needs_barrier = true;
     Ok(reply.ok())
 }
 
@@ -192,6 +192,6 @@ fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     let id = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
     let was_blocked = u64::try_from(id).is_ok_and(|id| ctx.host.client_unblock(id, with_error));
     // Its worker has sent its reply and counted its request by then.
-    ctx.effects.needs_barrier |= was_blocked;
+    ctx.report.needs_barrier |= was_blocked;
     Ok(reply.flag(was_blocked))
 }

@@ -28,7 +28,7 @@ pub const ID: Command = Command::keyless(
 pub const INFO: Command = Command::keyless(
     "info",
     2,
-    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE),
+    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::KEEPS_CACHING),
     Doc::new(Group::Connection, "6.2.0", "Returns the CLIENT LIST line of this connection."),
     |ctx, _, reply| {
         let line = format!("{}\n", ctx.host.client_info(ctx.session));
@@ -195,7 +195,7 @@ pub const CAPA: Command = Command::keyless(
 pub const IMPORT_SOURCE: Command = Command::keyless(
     "import-source",
     3,
-    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE),
+    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::KEEPS_CACHING),
     Doc::new(
         Group::Connection,
         "8.1.0",

@@ -23,7 +23,11 @@ const ON_OFF: Arg = Arg::one_of("status", &[Arg::word("on", "ON"), Arg::word("of
 pub const TRACKING: Command = Command::keyless(
     "tracking",
     -3,
-    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::BEGINS_TRACKING),
+    Flags::NOSCRIPT
+        .union(Flags::LOADING)
+        .union(Flags::STALE)
+        .union(Flags::BEGINS_TRACKING)
+        .union(Flags::KEEPS_CACHING),
     Doc::new(
         Group::Connection,
         "6.0.0",
@@ -71,7 +75,7 @@ pub const GETREDIR: Command = Command::keyless(
 pub const TRACKINGINFO: Command = Command::keyless(
     "trackinginfo",
     2,
-    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE),
+    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::KEEPS_CACHING),
     Doc::new(Group::Connection, "6.2.0", "Returns the tracking state of the connection."),
     tracking_info,
 )
@@ -237,7 +241,7 @@ fn begin(ctx: &mut Ctx<'_>, options: &TrackingOptions<'_>) {
             }
         }
         // No worker makes changes any more that it does not record.
-        ctx.effects.needs_barrier = true;
+        ctx.report.needs_barrier = true;
         // Inside a transaction, tracking takes effect from the next command on.
         ctx.data.events.wanted = ctx.data.events.wanted.with_every_change(true);
     }

@@ -36,7 +36,7 @@ pub(super) struct SortOptions<'a> {
 pub(super) struct Pattern<'a>(pub &'a [u8]);
 
 /// The key that results from a pattern and an element, and the field if the value is a hash.
-pub(super) struct Target<'a> {
+pub(super) struct PatternKey<'a> {
     /// Name of the key.
     pub key: Vec<u8>,
     /// The text after `->`.
@@ -55,12 +55,12 @@ impl<'a> Pattern<'a> {
     }
 
     /// Returns the key for an element; `None` if the pattern has no placeholder.
-    pub fn target(self, element: &[u8]) -> Option<Target<'a>> {
+    pub fn target(self, element: &[u8]) -> Option<PatternKey<'a>> {
         let (before, after) = (&self.0[..self.star()?], &self.0[self.star()? + 1..]);
         let arrow = up_to_nul(after).windows(2).position(|pair| pair == b"->");
         let field = arrow.map(|at| &after[at + 2..]).filter(|field| !up_to_nul(field).is_empty());
         let end = field.map_or(after.len(), |field| after.len() - field.len() - 2);
-        Some(Target { key: [before, element, &after[..end]].concat(), field })
+        Some(PatternKey { key: [before, element, &after[..end]].concat(), field })
     }
 
     fn star(self) -> Option<usize> {

@@ -13,15 +13,15 @@ use crate::error::{CommandError, up_to_nul};
 pub(super) struct Row<'a> {
     /// The element.
     pub item: Item<'a>,
-    /// The number to compare, for [`Order::Score`].
+    /// The number to compare, for [`SortOrder::Score`].
     pub score: f64,
-    /// The text to compare, from a key, for [`Order::WeightText`].
+    /// The text to compare, from a key, for [`SortOrder::WeightText`].
     pub weight: Option<Item<'a>>,
 }
 
 /// The sort order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum SortOrder {
     /// Unsorted: the existing order.
     Given,
     /// By the number of the element or of its weight.
@@ -32,7 +32,7 @@ pub(super) enum Order {
     WeightText,
 }
 
-impl Order {
+impl SortOrder {
     /// Returns the order that the options specify.
     pub fn of(options: &SortOptions<'_>) -> Self {
         match options.by {
@@ -44,14 +44,14 @@ impl Order {
     }
 }
 
-/// Returns the elements of a value. With [`Order::Given`], returns only the elements within the limit.
+/// Returns the elements of a value. With [`SortOrder::Given`], returns only the elements within the limit.
 pub(super) fn of_object<'a>(
     object: &'a Object,
-    order: Order,
+    order: SortOrder,
     options: &SortOptions<'_>,
 ) -> Result<Vec<Row<'a>>, CommandError> {
     let row = |item| Row { item, score: 0.0, weight: None };
-    let is_given = order == Order::Given;
+    let is_given = order == SortOrder::Given;
     let mut rows: Vec<Row<'a>> = match object {
         Object::Set(set) => set.iter().map(row).collect(),
         Object::SortedSet(set) => {
@@ -95,17 +95,17 @@ pub(super) fn score(item: Item<'_>) -> Option<f64> {
 }
 
 /// Sorts rows. The sort is stable.
-pub(super) fn sort(rows: &mut [Row<'_>], order: Order, options: &SortOptions<'_>) {
+pub(super) fn sort(rows: &mut [Row<'_>], order: SortOrder, options: &SortOptions<'_>) {
     let is_stored = options.store.is_some();
     let compare = |a: &Row<'_>, b: &Row<'_>| match order {
-        Order::Given => Ordering::Equal,
-        Order::Score => {
+        SortOrder::Given => Ordering::Equal,
+        SortOrder::Score => {
             // Zeros of either sign are equal, and there is no NaN.
             let order = a.score.partial_cmp(&b.score).unwrap_or(Ordering::Equal);
             order.then_with(|| compare_texts(a.item, b.item, true))
         }
-        Order::Text => compare_texts(a.item, b.item, is_stored),
-        Order::WeightText => match (a.weight, b.weight) {
+        SortOrder::Text => compare_texts(a.item, b.item, is_stored),
+        SortOrder::WeightText => match (a.weight, b.weight) {
             (Some(a), Some(b)) => compare_texts(a, b, is_stored),
             (a, b) => a.is_some().cmp(&b.is_some()),
         },

@@ -6,7 +6,7 @@ use std::ops::Range;
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
-use crate::command::{Categories, Command, KeyFlags};
+use crate::command::{Categories, Command, Flags, KeyFlags};
 use crate::resolved_command::CommandId;
 use crate::word::Word;
 
@@ -23,17 +23,6 @@ pub(super) enum Databases {
     AfterWord,
 }
 
-/// The channels that a command publishes or subscribes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Channels {
-    /// The first argument.
-    First,
-    /// All arguments.
-    Each,
-    /// All arguments, as patterns.
-    EachPattern,
-}
-
 /// Commands that name databases. All others use [`Databases::Current`].
 static NAMED_DATABASES: &[(&str, Databases)] = &[
     ("copy", Databases::AfterWord),
@@ -41,15 +30,6 @@ static NAMED_DATABASES: &[(&str, Databases)] = &[
     ("move", Databases::At(&[2])),
     ("select", Databases::At(&[1])),
     ("swapdb", Databases::At(&[1, 2])),
-];
-
-/// Commands that name channels and need permission for them. Unsubscribing needs none.
-static NAMED_CHANNELS: &[(&str, Channels)] = &[
-    ("psubscribe", Channels::EachPattern),
-    ("publish", Channels::First),
-    ("spublish", Channels::First),
-    ("ssubscribe", Channels::Each),
-    ("subscribe", Channels::Each),
 ];
 
 /// The index of the first option of `COPY`.
@@ -63,14 +43,13 @@ pub struct Catalogue {
     entries: &'static [(String, &'static Command)],
     numbers: HashMap<&'static str, u16>,
     databases: HashMap<u16, Databases>,
-    channels: HashMap<u16, Channels>,
 }
 
 impl Catalogue {
     /// Returns the catalogue of all commands and subcommands, with their full names, by number.
     ///
     /// # Panics
-    /// If there are more than `COMMAND_COUNT_MAX`, or a command that names databases or channels is missing.
+    /// If there are more than `COMMAND_COUNT_MAX`, or a command that names databases is missing.
     #[must_use]
     pub fn new(entries: &'static [(String, &'static Command)]) -> Self {
         assert!(entries.len() <= COMMAND_COUNT_MAX, "make COMMAND_COUNT_MAX larger");
@@ -78,8 +57,7 @@ impl Catalogue {
         let numbers: HashMap<_, _> =
             numbered.map(|(number, (name, _))| (name.as_str(), number as u16)).collect();
         let databases = NAMED_DATABASES.iter().map(|(name, databases)| (numbers[name], *databases)).collect();
-        let channels = NAMED_CHANNELS.iter().map(|(name, channels)| (numbers[name], *channels)).collect();
-        Self { entries, numbers, databases, channels }
+        Self { entries, numbers, databases }
     }
 
     /// Returns the number of commands.
@@ -134,16 +112,6 @@ impl Catalogue {
     pub(super) fn databases(&self, id: CommandId) -> Databases {
         self.databases.get(&id.0).copied().unwrap_or(Databases::Current)
     }
-
-    /// Returns the argument indexes of the channels of a request, and whether they are patterns.
-    pub(super) fn channels(&self, id: CommandId, args: Args<'_>) -> (Range<usize>, bool) {
-        match self.channels.get(&id.0) {
-            None => (0..0, false),
-            Some(Channels::First) => (1..2.min(args.len()), false),
-            Some(Channels::Each) => (1..args.len(), false),
-            Some(Channels::EachPattern) => (1..args.len(), true),
-        }
-    }
 }
 
 impl Databases {
@@ -190,4 +158,15 @@ pub(super) fn has_keys(command: &Command) -> bool {
 pub(super) fn accesses_data(command: &Command) -> bool {
     let data = Categories::KEYSPACE | Categories::READ | Categories::WRITE;
     command.categories().intersects(data) || has_keys(command)
+}
+
+/// Returns the argument indexes of the channels that a request needs permission for. Unsubscribing needs none.
+pub(super) fn channels(command: &Command, args: Args<'_>) -> Range<usize> {
+    if command.flags.contains(Flags::PUBLISHES) {
+        1..2.min(args.len())
+    } else if command.flags.contains(Flags::SUBSCRIBES) {
+        1..args.len()
+    } else {
+        0..0
+    }
 }

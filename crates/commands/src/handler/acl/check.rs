@@ -9,12 +9,11 @@ use std::collections::HashSet;
 use base::DbIndex;
 use wire::request::Args;
 
-use super::catalogue::{Databases, accesses_data, has_keys};
+use super::catalogue::{Databases, accesses_data, channels, has_keys};
 use super::denial::{Denial, DenialContext, DenialEvent, MissingPermission};
-use super::selector::{ChannelRights, DatabaseRights, Selector};
+use super::selector::{ChannelPermissions, DatabasePermissions, Selector};
 use super::user::User;
 use crate::command::{Begin, Find, Flags, KeyFlags, KeySpec, find_spec_keys};
-use crate::key_flags::flags_of;
 use crate::resolved_command::CommandId;
 
 /// A request to be checked, as its session would run it.
@@ -59,7 +58,7 @@ impl User {
         record: impl FnOnce(&DenialEvent<'_>),
     ) -> Result<(), Denial> {
         self.check(id, args, db, db_count).inspect_err(|denial| {
-            let object = denial.object(self.full_name(id), args);
+            let object = denial.object(self.catalogue().name(id), args);
             let missing = Some(denial.missing);
             record(&DenialEvent { missing, context, object: &object, user: self.name() });
         })
@@ -79,18 +78,17 @@ impl User {
 
     fn check_selector(&self, selector: &Selector, request: Request<'_>) -> Result<(), Denial> {
         let Request { id, args, .. } = request;
-        if selector.databases != DatabaseRights::All {
+        if selector.databases != DatabasePermissions::All {
             self.check_databases(selector, request)?;
         }
-        let command = self.commands.command(id);
+        let command = self.catalogue().command(id);
         if !selector.commands.allows(id, args.get(1)) && !command.flags.contains(Flags::NO_AUTH) {
             return Err(Denial { missing: MissingPermission::Command, argument: 0 });
         }
         for spec in command.keys.iter().filter(|spec| !spec.flags.contains(KeyFlags::NOT_KEY)) {
-            let flags = flags_of(command, spec, args);
-            check_keys(selector, spec, flags, args)?;
+            check_keys(selector, spec, spec.flags_of(args), args)?;
         }
-        if selector.channels != ChannelRights::All {
+        if selector.channels != ChannelPermissions::All {
             self.check_channels(selector, request)?;
         }
         Ok(())
@@ -99,9 +97,9 @@ impl User {
     fn check_databases(&self, selector: &Selector, request: Request<'_>) -> Result<(), Denial> {
         let Request { id, args, db, db_count } = request;
         let denied = |argument| Err(Denial { missing: MissingPermission::Database, argument });
-        let databases = self.commands.databases(id);
+        let databases = self.catalogue().databases(id);
         let allows = |database| selector.databases.allow(database, db_count);
-        let command = self.commands.command(id);
+        let command = self.catalogue().command(id);
         let needs_current = match databases {
             Databases::Current => accesses_data(command),
             Databases::All => {
@@ -117,8 +115,11 @@ impl User {
     }
 
     fn check_channels(&self, selector: &Selector, request: Request<'_>) -> Result<(), Denial> {
-        let (mut indexes, is_pattern) = self.commands.channels(request.id, request.args);
-        match indexes.find(|index| !selector.channels.allow(request.args.at(*index), is_pattern)) {
+        let command = self.catalogue().command(request.id);
+        let is_pattern = command.flags.contains(Flags::CHANNEL_PATTERNS);
+        match channels(command, request.args)
+            .find(|index| !selector.channels.allow(request.args.at(*index), is_pattern))
+        {
             Some(argument) => Err(Denial { missing: MissingPermission::Channel, argument }),
             None => Ok(()),
         }
@@ -128,7 +129,8 @@ impl User {
     /// in Valkey: a wider pattern does not cover a narrower one. If true, the caller checks each subscription.
     #[must_use]
     pub fn has_fewer_channels_than(&self, old: &Self) -> bool {
-        let has_all = |user: &Self| user.selectors().iter().any(|own| own.channels == ChannelRights::All);
+        let has_all =
+            |user: &Self| user.selectors().iter().any(|own| own.channels == ChannelPermissions::All);
         !has_all(self) && (has_all(old) || !channel_patterns(old).is_subset(&channel_patterns(self)))
     }
 
@@ -143,7 +145,7 @@ impl User {
 fn channel_patterns(user: &User) -> HashSet<&[u8]> {
     let mut found = HashSet::new();
     for selector in user.selectors() {
-        if let ChannelRights::Matching(patterns) = &selector.channels {
+        if let ChannelPermissions::Matching(patterns) = &selector.channels {
             found.extend(patterns.iter().map(Vec::as_slice));
         }
     }

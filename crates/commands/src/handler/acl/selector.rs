@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use base::glob;
 use indexmap::{IndexMap, IndexSet};
 
-use super::command_rights::CommandRights;
+use super::command_permissions::CommandPermissions;
 use super::rule_error::RuleError;
 use super::user::Grammar;
 use crate::command::KeyFlags;
@@ -16,15 +16,15 @@ use crate::word::Word;
 /// A set of permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
-    pub(super) commands: CommandRights,
-    pub(super) keys: Keys,
-    pub(super) channels: ChannelRights,
-    pub(super) databases: DatabaseRights,
+    pub(super) commands: CommandPermissions,
+    pub(super) keys: KeyPermissions,
+    pub(super) channels: ChannelPermissions,
+    pub(super) databases: DatabasePermissions,
 }
 
 /// The keys of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Keys {
+pub(super) enum KeyPermissions {
     /// All keys, for reading and writing.
     All,
     /// Keys that match a pattern.
@@ -33,7 +33,7 @@ pub(super) enum Keys {
 
 /// The channels of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ChannelRights {
+pub(super) enum ChannelPermissions {
     /// All.
     All,
     /// Channels that match a pattern.
@@ -42,37 +42,37 @@ pub(super) enum ChannelRights {
 
 /// The databases of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum DatabaseRights {
+pub(super) enum DatabasePermissions {
     /// All.
     All,
     /// The databases with these numbers.
     Only(BTreeSet<u32>),
 }
 
-/// What a key pattern permits.
+/// How the keys that match a pattern may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPattern {
-    permits: Permits,
+    uses: KeyUses,
     /// If the only special character of the pattern is a star at its end: the number of bytes before it. Comparing
     /// this prefix then decides.
     prefix: Option<usize>,
 }
 
 bitflags::bitflags! {
-    /// The accesses that a key pattern permits.
+    /// The uses of a key that need permission.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    struct Permits: u8 {
+    struct KeyUses: u8 {
         const READ = 1;
         const WRITE = 2;
     }
 }
 
 impl KeyPattern {
-    fn new(pattern: &[u8], permits: Permits) -> Self {
+    fn new(pattern: &[u8], uses: KeyUses) -> Self {
         let is_literal = |byte: &u8| !b"*?[\\".contains(byte);
         let prefix =
             pattern.strip_suffix(b"*").filter(|before| before.iter().all(is_literal)).map(<[u8]>::len);
-        Self { permits, prefix }
+        Self { uses, prefix }
     }
 
     #[inline]
@@ -87,7 +87,7 @@ impl KeyPattern {
 
     fn write(&self, pattern: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(
-            match (self.permits.contains(Permits::READ), self.permits.contains(Permits::WRITE)) {
+            match (self.uses.contains(KeyUses::READ), self.uses.contains(KeyUses::WRITE)) {
                 (true, false) => b"%R~",
                 (false, true) => b"%W~",
                 _ => b"~",
@@ -97,27 +97,27 @@ impl KeyPattern {
     }
 }
 
-/// Returns the accesses that a key needs, by the flags of its position in the request.
+/// Returns how a request uses a key, by the flags of the key's position.
 #[inline]
-fn needed(flags: KeyFlags) -> Permits {
+fn needed(flags: KeyFlags) -> KeyUses {
     let writes = KeyFlags::INSERT | KeyFlags::DELETE | KeyFlags::UPDATE;
-    let read = if flags.contains(KeyFlags::ACCESS) { Permits::READ } else { Permits::empty() };
-    if flags.intersects(writes) { read | Permits::WRITE } else { read }
+    let read = if flags.contains(KeyFlags::ACCESS) { KeyUses::READ } else { KeyUses::empty() };
+    if flags.intersects(writes) { read | KeyUses::WRITE } else { read }
 }
 
-impl Keys {
-    /// Whether a key may be accessed in the way that the flags specify.
+impl KeyPermissions {
+    /// Whether a key may be used in the way that the flags specify.
     #[inline]
     pub(super) fn allow(&self, key: &[u8], flags: KeyFlags) -> bool {
         let Self::Matching(patterns) = self else { return true };
         let needed = needed(flags);
-        patterns.iter().any(|(text, pattern)| pattern.permits.contains(needed) && pattern.matches(text, key))
+        patterns.iter().any(|(text, pattern)| pattern.uses.contains(needed) && pattern.matches(text, key))
     }
 
     /// Whether every key may be read.
     pub(super) fn allow_reading_all(&self) -> bool {
         let Self::Matching(patterns) = self else { return true };
-        patterns.get(&b"*"[..]).is_some_and(|pattern| pattern.permits.contains(Permits::READ))
+        patterns.get(&b"*"[..]).is_some_and(|pattern| pattern.uses.contains(KeyUses::READ))
     }
 
     /// Appends the rules, separated by spaces.
@@ -128,21 +128,21 @@ impl Keys {
         }
     }
 
-    /// Adds a pattern. The permissions of an equal pattern are extended.
-    fn add(&mut self, pattern: &[u8], permits: Permits) -> Result<(), RuleError> {
+    /// Adds a pattern. The uses of an equal pattern are extended.
+    fn add(&mut self, pattern: &[u8], uses: KeyUses) -> Result<(), RuleError> {
         let Self::Matching(patterns) = self else { return Err(RuleError::KeysAfterAll) };
         if has_space(pattern) {
             return Err(RuleError::Syntax);
         }
         match patterns.get_mut(pattern) {
-            Some(known) => known.permits |= permits,
-            None => drop(patterns.insert(pattern.to_vec(), KeyPattern::new(pattern, permits))),
+            Some(known) => known.uses |= uses,
+            None => drop(patterns.insert(pattern.to_vec(), KeyPattern::new(pattern, uses))),
         }
         Ok(())
     }
 }
 
-impl ChannelRights {
+impl ChannelPermissions {
     /// Whether a channel, or a pattern of channels, may be used. A pattern must literally equal a pattern of the
     /// rules.
     pub(super) fn allow(&self, name: &[u8], is_pattern: bool) -> bool {
@@ -177,7 +177,7 @@ impl ChannelRights {
     }
 }
 
-impl DatabaseRights {
+impl DatabasePermissions {
     /// Whether a database may be accessed.
     #[inline]
     pub(super) fn allow(&self, database: u32, db_count: usize) -> bool {
@@ -230,49 +230,49 @@ impl Selector {
     /// Returns a selector with the permissions of a new one.
     pub(super) fn new(grammar: Grammar) -> Self {
         let channels = match grammar.all_channels_by_default {
-            true => ChannelRights::All,
-            false => ChannelRights::Matching(IndexSet::new()),
+            true => ChannelPermissions::All,
+            false => ChannelPermissions::Matching(IndexSet::new()),
         };
         Self {
-            commands: CommandRights::new(false),
-            keys: Keys::Matching(IndexMap::new()),
+            commands: CommandPermissions::new(false),
+            keys: KeyPermissions::Matching(IndexMap::new()),
             channels,
-            databases: DatabaseRights::All,
+            databases: DatabasePermissions::All,
         }
     }
 
     /// Whether it allows every request.
     pub(super) fn allows_everything(&self) -> bool {
         self.commands.has_all()
-            && self.keys == Keys::All
-            && self.channels == ChannelRights::All
-            && self.databases == DatabaseRights::All
+            && self.keys == KeyPermissions::All
+            && self.channels == ChannelPermissions::All
+            && self.databases == DatabasePermissions::All
     }
 
     /// Applies a rule.
     pub(super) fn apply(&mut self, rule: &[u8], grammar: Grammar) -> Result<(), RuleError> {
         let is = |word: &str| rule.eq_token(word);
         match rule {
-            _ if is("allkeys") || is("~*") => self.keys = Keys::All,
-            _ if is("resetkeys") => self.keys = Keys::Matching(IndexMap::new()),
-            _ if is("allchannels") || is("&*") => self.channels = ChannelRights::All,
-            _ if is("resetchannels") => self.channels = ChannelRights::Matching(IndexSet::new()),
-            _ if is("alldbs") => self.databases = DatabaseRights::All,
-            _ if is("resetdbs") => self.databases = DatabaseRights::Only(BTreeSet::new()),
-            _ if is("allcommands") => self.commands = CommandRights::new(true),
-            _ if is("nocommands") => self.commands = CommandRights::new(false),
+            _ if is("allkeys") || is("~*") => self.keys = KeyPermissions::All,
+            _ if is("resetkeys") => self.keys = KeyPermissions::Matching(IndexMap::new()),
+            _ if is("allchannels") || is("&*") => self.channels = ChannelPermissions::All,
+            _ if is("resetchannels") => self.channels = ChannelPermissions::Matching(IndexSet::new()),
+            _ if is("alldbs") => self.databases = DatabasePermissions::All,
+            _ if is("resetdbs") => self.databases = DatabasePermissions::Only(BTreeSet::new()),
+            _ if is("allcommands") => self.commands = CommandPermissions::new(true),
+            _ if is("nocommands") => self.commands = CommandPermissions::new(false),
             _ if rule.len() >= 3 && rule[..3].eq_ignore_ascii_case(b"db=") => {
-                self.databases = DatabaseRights::parse(&rule[3..])?;
+                self.databases = DatabasePermissions::parse(&rule[3..])?;
             }
-            [b'~', pattern @ ..] => self.keys.add(pattern, Permits::all())?,
-            [b'%', _rest @ ..] if self.keys == Keys::All => return Err(RuleError::KeysAfterAll),
+            [b'~', pattern @ ..] => self.keys.add(pattern, KeyUses::all())?,
+            [b'%', _rest @ ..] if self.keys == KeyPermissions::All => return Err(RuleError::KeysAfterAll),
             [b'%', rest @ ..] => {
-                let (permits, pattern) = parse_permits(rest)?;
-                self.keys.add(pattern, permits)?;
+                let (uses, pattern) = parse_key_uses(rest)?;
+                self.keys.add(pattern, uses)?;
             }
             [b'&', pattern @ ..] => self.channels.add(pattern)?,
             [sign @ (b'+' | b'-'), name @ ..] => {
-                self.commands.apply(*sign == b'+', name, grammar.commands)?
+                self.commands.apply(*sign == b'+', name, grammar.catalogue)?
             }
             _ => return Err(RuleError::Syntax),
         }
@@ -290,7 +290,7 @@ impl Selector {
         self.keys.write(out);
         end_list(out, begin);
         // The default for channels may be different when the rules are applied.
-        if self.channels != ChannelRights::All {
+        if self.channels != ChannelPermissions::All {
             out.extend_from_slice(b"resetchannels ");
         }
         let begin = out.len();
@@ -299,8 +299,10 @@ impl Selector {
         let begin = out.len();
         match &self.databases {
             // Omitted, because it is the default and older servers reject the rule.
-            DatabaseRights::All => {}
-            DatabaseRights::Only(databases) if databases.is_empty() => out.extend_from_slice(b"resetdbs"),
+            DatabasePermissions::All => {}
+            DatabasePermissions::Only(databases) if databases.is_empty() => {
+                out.extend_from_slice(b"resetdbs")
+            }
             databases => databases.write(out),
         }
         end_list(out, begin);
@@ -333,21 +335,21 @@ impl Selector {
 }
 
 /// Parses the letters after a `%`, and returns the pattern after its `~`. A missing `~` ends the rule.
-fn parse_permits(rest: &[u8]) -> Result<(Permits, &[u8]), RuleError> {
-    let mut permits = Permits::empty();
+fn parse_key_uses(rest: &[u8]) -> Result<(KeyUses, &[u8]), RuleError> {
+    let mut uses = KeyUses::empty();
     for (at, letter) in rest.iter().enumerate() {
-        let permit = match letter.to_ascii_uppercase() {
-            b'R' => Permits::READ,
-            b'W' => Permits::WRITE,
-            b'~' if !permits.is_empty() => return Ok((permits, &rest[at + 1..])),
+        let used = match letter.to_ascii_uppercase() {
+            b'R' => KeyUses::READ,
+            b'W' => KeyUses::WRITE,
+            b'~' if !uses.is_empty() => return Ok((uses, &rest[at + 1..])),
             _ => return Err(RuleError::Syntax),
         };
-        if permits.contains(permit) {
+        if uses.contains(used) {
             return Err(RuleError::Syntax);
         }
-        permits |= permit;
+        uses |= used;
     }
-    if permits.is_empty() { Err(RuleError::Syntax) } else { Ok((permits, b"")) }
+    if uses.is_empty() { Err(RuleError::Syntax) } else { Ok((uses, b"")) }
 }
 
 /// Whether a name contains white space or a NUL, which would end it in a file of rules.

@@ -9,14 +9,13 @@ use super::catalogue::Catalogue;
 use super::password::PasswordHash;
 use super::rule_error::RuleError;
 use super::selector::Selector;
-use crate::resolved_command::CommandId;
 use crate::word::Word;
 
 /// The settings on which the meaning of rules depends.
 #[derive(Clone, Copy)]
 pub struct Grammar {
     /// The commands that rules name.
-    pub commands: &'static Catalogue,
+    pub catalogue: &'static Catalogue,
     /// Whether new users and selectors may use all channels (`acl-pubsub-default`).
     pub all_channels_by_default: bool,
 }
@@ -24,9 +23,9 @@ pub struct Grammar {
 impl Grammar {
     /// Returns the grammar with this configuration.
     #[must_use]
-    pub fn of(config: &Config, commands: &'static Catalogue) -> Self {
+    pub fn of(config: &Config, catalogue: &'static Catalogue) -> Self {
         let all_channels_by_default = config.acl_pubsub_default == AclPubsubDefault::AllChannels;
-        Self { commands, all_channels_by_default }
+        Self { catalogue, all_channels_by_default }
     }
 }
 
@@ -44,7 +43,7 @@ pub struct User {
     selectors: Vec<Selector>,
     /// Whether a selector allows everything. Derived from the selectors.
     is_unrestricted: bool,
-    pub(super) commands: &'static Catalogue,
+    catalogue: &'static Catalogue,
 }
 
 impl User {
@@ -58,13 +57,13 @@ impl User {
             passwords: IndexSet::new(),
             selectors: vec![Selector::new(grammar)],
             is_unrestricted: false,
-            commands: grammar.commands,
+            catalogue: grammar.catalogue,
         }
     }
 
     /// Returns a user that is on, needs no password, and may do everything.
-    pub(super) fn unrestricted(name: &[u8], commands: &'static Catalogue) -> Self {
-        let grammar = Grammar { commands, all_channels_by_default: true };
+    pub(super) fn unrestricted(name: &[u8], catalogue: &'static Catalogue) -> Self {
+        let grammar = Grammar { catalogue, all_channels_by_default: true };
         let mut user = Self::new(name, 0, grammar);
         for rule in ["on", "nopass", "~*", "+@all"] {
             user.apply(rule.as_bytes(), grammar).expect("these rules are valid");
@@ -79,10 +78,10 @@ impl User {
         &self.name
     }
 
-    /// Returns the full name of a command, as in texts about denials.
+    /// Returns the commands that the user's rules name.
     #[must_use]
-    pub fn full_name(&self, id: CommandId) -> &'static str {
-        self.commands.name(id)
+    pub fn catalogue(&self) -> &'static Catalogue {
+        self.catalogue
     }
 
     /// Whether connections may authenticate as this user.

@@ -37,9 +37,9 @@ pub struct UserLineError {
 impl Users {
     /// Returns the users of a server without configured users: a default user that may do everything.
     #[must_use]
-    pub fn new(commands: &'static Catalogue) -> Self {
+    pub fn new(catalogue: &'static Catalogue) -> Self {
         let mut users = Self { by_name: RedBlackTreeMapSync::new_sync(), version: 1, next_incarnation: 1 };
-        users.put(User::unrestricted(DEFAULT, commands));
+        users.put(User::unrestricted(DEFAULT, catalogue));
         users
     }
 
@@ -194,7 +194,7 @@ impl Users {
                 + "WARNING: ACL errors detected, no change to the previously active ACL rules was performed");
         }
         if !users.by_name.contains_key(DEFAULT) {
-            users.put(User::unrestricted(DEFAULT, grammar.commands));
+            users.put(User::unrestricted(DEFAULT, grammar.catalogue));
         }
         Ok(users)
     }

@@ -108,7 +108,7 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> R
             value.iter_mut().for_each(|byte| *byte = b'a' + ctx.data.random().below(26) as u8);
         }
         ctx.data.set(key, NewValue::Bytes(&value), ExpiryChange::Clear);
-        ctx.effects.dirty += 1;
+        ctx.report.dirty += 1;
         // Commands of administrators are skipped when a file is loaded.
         ctx.log(&["SET".into(), name[..].into(), value[..].into()]);
     }

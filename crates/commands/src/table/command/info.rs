@@ -111,6 +111,12 @@ const UNSHOWN: Flags = Flags::SESSION
     .union(Flags::FOR_SUBSCRIBERS)
     .union(Flags::SELECTS_DB)
     .union(Flags::BEGINS_TRACKING)
+    .union(Flags::KEEPS_CACHING)
+    .union(Flags::PUBLISHES)
+    .union(Flags::SUBSCRIBES)
+    .union(Flags::CHANNEL_PATTERNS)
+    .union(Flags::SHARD_CHANNELS)
+    .union(Flags::FOR_DEBUGGING)
     .union(Flags::PRIVATE_SUBCOMMANDS);
 
 fn write_flags(out: &mut ReplyBuffer<'_>, command: &Command, are_movable: bool) {

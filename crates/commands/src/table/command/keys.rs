@@ -8,7 +8,6 @@ use crate::command::{Categories, Command, Find, Flags, KeyFlags, find_declared_k
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
-use crate::key_flags::flags_of;
 use crate::reply::{Replied, Reply};
 use crate::table::find;
 
@@ -75,7 +74,7 @@ fn keys_of(request: Args<'_>) -> Result<Vec<(&[u8], KeyFlags)>, CommandError> {
         if !is_found {
             return none_of(command);
         }
-        let flags = flags_of(command, spec, request);
+        let flags = spec.flags_of(request);
         keys.extend(indexes.iter().map(|index| (request.at(*index as usize), flags)));
     }
     if keys.is_empty() { none_of(command) } else { Ok(keys) }

@@ -40,8 +40,8 @@ impl Rendered {
         };
         let text = kept.get_or_init(|| Text::new(self.write, protocol));
         out.raw(&text.first_line);
-        if ctx.effects.shared_replies.is_accepted() {
-            ctx.effects.shared_replies.share(out.mark().position(), Arc::clone(&text.middle));
+        if ctx.report.shared_replies.is_accepted() {
+            ctx.report.shared_replies.share(out.mark().position(), Arc::clone(&text.middle));
         } else {
             out.raw(&text.middle);
         }

@@ -4,8 +4,8 @@
 use commands::command::{Access, Begin, Find, Flags, KeySpec};
 use commands::table::COMMANDS;
 
-use super::flow::{Flow, Kind};
-use super::syntax::{ExpressionId, Form, FunctionId, VariableId};
+use super::flow::{Flow, HeldValue};
+use super::syntax::{ExpressionForm, ExpressionId, FunctionId, VariableId};
 
 /// Names with which a script could reach more than its text shows.
 const FORBIDDEN: [&[u8]; 12] = [
@@ -93,28 +93,28 @@ impl<'a> Search<'_, '_, 'a> {
         let flow = self.flow;
         for id in 0..self.is_allowed.len() {
             match flow.form(id) {
-                Form::Index(table, _) if !flow.syntax.expressions[id].is_target => {
+                ExpressionForm::Index(table, _) if !flow.syntax.expressions[id].is_target => {
                     self.allow_keys(*table);
                     if let Some(api) = self.field_of_api(id) {
                         self.is_allowed[*table] = true;
                         self.is_allowed[id] |= matches!(api, Api::Field(name) if is_constant(name));
                     }
                 }
-                Form::Length(table) => self.allow_keys(*table),
-                Form::Call(callee, arguments) => self.allow_call(*callee, arguments),
+                ExpressionForm::Length(table) => self.allow_keys(*table),
+                ExpressionForm::Call(callee, arguments) => self.allow_call(*callee, arguments),
                 _ => {}
             }
         }
         for variable in 0..flow.syntax.variables.len() {
             if let Some(value) = flow.value_of(variable) {
                 self.is_allowed[value] |=
-                    flow.kind_of_variable(variable) == Kind::Keys || self.is_command_function(variable);
+                    flow.kind_of_variable(variable) == HeldValue::Keys || self.is_command_function(variable);
             }
         }
     }
 
     fn allow_keys(&mut self, expression: ExpressionId) {
-        self.is_allowed[expression] |= self.flow.kind(expression) == Kind::Keys;
+        self.is_allowed[expression] |= self.flow.kind(expression) == HeldValue::Keys;
     }
 
     fn allow_call(&mut self, callee: ExpressionId, arguments: &[ExpressionId]) {
@@ -127,7 +127,8 @@ impl<'a> Search<'_, '_, 'a> {
         if let Some(function) = self.flow.called(callee) {
             for (place, argument) in arguments.iter().enumerate() {
                 let parameter = self.flow.parameter(function, place);
-                if parameter.is_some_and(|parameter| self.flow.kind_of_variable(parameter) == Kind::Keys) {
+                if parameter.is_some_and(|parameter| self.flow.kind_of_variable(parameter) == HeldValue::Keys)
+                {
                     self.allow_keys(*argument);
                 }
             }
@@ -140,12 +141,12 @@ impl<'a> Search<'_, '_, 'a> {
     /// Whether a function only reads the tables that are its arguments.
     fn only_reads(&self, callee: ExpressionId) -> bool {
         match self.flow.form(callee) {
-            Form::Global(name) => READERS.contains(name),
-            Form::Index(library, field) => matches!(
+            ExpressionForm::Global(name) => READERS.contains(name),
+            ExpressionForm::Index(library, field) => matches!(
                 (self.flow.form(*library), self.flow.form(*field)),
-                (Form::Global(b"table"), Form::Text(b"concat" | b"getn"))
-                    | (Form::Global(b"cjson"), Form::Text(b"encode"))
-                    | (Form::Global(b"cmsgpack"), Form::Text(b"pack"))
+                (ExpressionForm::Global(b"table"), ExpressionForm::Text(b"concat" | b"getn"))
+                    | (ExpressionForm::Global(b"cjson"), ExpressionForm::Text(b"encode"))
+                    | (ExpressionForm::Global(b"cmsgpack"), ExpressionForm::Text(b"pack"))
             ),
             _ => false,
         }
@@ -154,17 +155,21 @@ impl<'a> Search<'_, '_, 'a> {
     /// The function of `redis` that an expression is.
     fn api(&self, expression: ExpressionId) -> Option<Api<'a>> {
         match *self.flow.form(expression) {
-            Form::Local(variable) if self.is_command_function(variable) => Some(Api::Command),
-            Form::Index(..) => self.field_of_api(expression),
+            ExpressionForm::Local(variable) if self.is_command_function(variable) => Some(Api::Command),
+            ExpressionForm::Index(..) => self.field_of_api(expression),
             _ => None,
         }
     }
 
     fn field_of_api(&self, expression: ExpressionId) -> Option<Api<'a>> {
-        let Form::Index(table, field) = *self.flow.form(expression) else { return None };
+        let ExpressionForm::Index(table, field) = *self.flow.form(expression) else { return None };
         match (self.flow.form(table), self.flow.form(field)) {
-            (Form::Global(b"redis" | b"server"), Form::Text(b"call" | b"pcall")) => Some(Api::Command),
-            (Form::Global(b"redis" | b"server"), Form::Text(name)) => Some(Api::Field(name)),
+            (ExpressionForm::Global(b"redis" | b"server"), ExpressionForm::Text(b"call" | b"pcall")) => {
+                Some(Api::Command)
+            }
+            (ExpressionForm::Global(b"redis" | b"server"), ExpressionForm::Text(name)) => {
+                Some(Api::Field(name))
+            }
             _ => None,
         }
     }
@@ -179,12 +184,14 @@ impl<'a> Search<'_, '_, 'a> {
         let (flow, is_allowed) = (self.flow, self.is_allowed[id]);
         let user = flow.syntax.expressions[id].function;
         match flow.form(id) {
-            Form::Global(b"redis" | b"server") if !is_allowed => Some(Fault::General),
-            Form::Global(b"KEYS") if !is_allowed => Some(Fault::Own),
-            Form::Global(name) if FORBIDDEN.contains(name) => Some(Fault::General),
-            Form::Index(..) if self.field_of_api(id).is_some() && !is_allowed => Some(Fault::General),
-            Form::Local(variable) => self.fault_of_variable(*variable, user, is_allowed),
-            Form::Call(callee, arguments) => match self.api(*callee) {
+            ExpressionForm::Global(b"redis" | b"server") if !is_allowed => Some(Fault::General),
+            ExpressionForm::Global(b"KEYS") if !is_allowed => Some(Fault::Own),
+            ExpressionForm::Global(name) if FORBIDDEN.contains(name) => Some(Fault::General),
+            ExpressionForm::Index(..) if self.field_of_api(id).is_some() && !is_allowed => {
+                Some(Fault::General)
+            }
+            ExpressionForm::Local(variable) => self.fault_of_variable(*variable, user, is_allowed),
+            ExpressionForm::Call(callee, arguments) => match self.api(*callee) {
                 Some(Api::Command) => (!self.has_own_keys(arguments)).then_some(Fault::Own),
                 _ => None,
             },
@@ -197,11 +204,12 @@ impl<'a> Search<'_, '_, 'a> {
             return (!is_allowed).then_some(Fault::General);
         }
         let kind = self.flow.kind_of_variable(variable);
-        if kind == Kind::Keys && !is_allowed {
+        if kind == HeldValue::Keys && !is_allowed {
             return Some(Fault::Own);
         }
         // Values of a library outlive a run, so they must not refer to keys.
-        let refers = matches!(kind, Kind::Keys | Kind::Key) || self.flow.function_of(variable).is_some();
+        let refers =
+            matches!(kind, HeldValue::Keys | HeldValue::Key) || self.flow.function_of(variable).is_some();
         (self.flow.is_library && refers && self.flow.is_kept(variable, user)).then_some(Fault::Own)
     }
 
@@ -229,18 +237,18 @@ impl<'a> Search<'_, '_, 'a> {
     /// The text that an expression always is.
     fn text(&self, expression: ExpressionId) -> Option<&'a [u8]> {
         let value = match *self.flow.form(expression) {
-            Form::Local(variable) => self.flow.value_of(variable)?,
+            ExpressionForm::Local(variable) => self.flow.value_of(variable)?,
             _ => expression,
         };
         match *self.flow.form(value) {
-            Form::Text(text) => Some(text),
+            ExpressionForm::Text(text) => Some(text),
             _ => None,
         }
     }
 
     fn are_keys(&self, spec: &KeySpec, arguments: &[ExpressionId]) -> bool {
         let is_key = |index: usize| {
-            arguments.get(index).is_some_and(|argument| self.flow.kind(*argument) == Kind::Key)
+            arguments.get(index).is_some_and(|argument| self.flow.kind(*argument) == HeldValue::Key)
         };
         if spec.is_first_only() {
             return is_key(1);
@@ -270,9 +278,9 @@ impl<'a> Search<'_, '_, 'a> {
 
     /// `unpack(KEYS)`
     fn is_all_elements(&self, expression: ExpressionId) -> bool {
-        let Form::Call(callee, arguments) = self.flow.form(expression) else { return false };
-        matches!(self.flow.form(*callee), Form::Global(b"unpack"))
-            && arguments.first().is_some_and(|table| self.flow.kind(*table) == Kind::Keys)
+        let ExpressionForm::Call(callee, arguments) = self.flow.form(expression) else { return false };
+        matches!(self.flow.form(*callee), ExpressionForm::Global(b"unpack"))
+            && arguments.first().is_some_and(|table| self.flow.kind(*table) == HeldValue::Keys)
     }
 }
 

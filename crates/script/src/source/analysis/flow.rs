@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 
-use super::syntax::{ExpressionId, Form, FunctionId, MAIN, Origin, Syntax, VariableId};
+use super::syntax::{ExpressionForm, ExpressionId, FunctionId, MAIN, Origin, Syntax, VariableId};
 
 /// How often the variables are visited until nothing changes. Longer chains of functions are not followed.
 const PASS_COUNT_MAX: usize = 64;
 
 /// What a variable or an expression holds, whenever it is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum HeldValue {
     /// Nothing yet: no call has been seen.
     Unset,
     /// The table of the declared keys, or nil.
@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl HeldValue {
     /// What holds one or the other.
     fn or(self, other: Self) -> Self {
         match (self, other) {
@@ -52,7 +52,7 @@ pub(super) struct Flow<'s, 'a> {
     /// The functions that variables always hold.
     named: HashMap<VariableId, FunctionId>,
     parameters: HashMap<(FunctionId, usize), VariableId>,
-    kinds: Vec<Kind>,
+    kinds: Vec<HeldValue>,
 }
 
 impl<'s, 'a> Flow<'s, 'a> {
@@ -64,7 +64,7 @@ impl<'s, 'a> Flow<'s, 'a> {
             uses: vec![Uses::default(); syntax.functions.len()],
             named: HashMap::new(),
             parameters: HashMap::new(),
-            kinds: vec![Kind::Unset; syntax.variables.len()],
+            kinds: vec![HeldValue::Unset; syntax.variables.len()],
         };
         flow.find_names();
         flow.find_uses(registered.unwrap_or_default());
@@ -82,7 +82,7 @@ impl<'s, 'a> Flow<'s, 'a> {
         None
     }
 
-    pub(super) fn form(&self, expression: ExpressionId) -> &'s Form<'a> {
+    pub(super) fn form(&self, expression: ExpressionId) -> &'s ExpressionForm<'a> {
         &self.syntax.expressions[expression].form
     }
 
@@ -107,27 +107,27 @@ impl<'s, 'a> Flow<'s, 'a> {
     /// The function that a call by name calls.
     pub(super) fn called(&self, callee: ExpressionId) -> Option<FunctionId> {
         match self.form(callee) {
-            Form::Local(variable) => self.function_of(*variable),
+            ExpressionForm::Local(variable) => self.function_of(*variable),
             _ => None,
         }
     }
 
-    pub(super) fn kind_of_variable(&self, variable: VariableId) -> Kind {
+    pub(super) fn kind_of_variable(&self, variable: VariableId) -> HeldValue {
         self.kinds[variable]
     }
 
-    pub(super) fn kind(&self, expression: ExpressionId) -> Kind {
+    pub(super) fn kind(&self, expression: ExpressionId) -> HeldValue {
         match self.form(expression) {
-            Form::Local(variable) => self.kinds[*variable],
-            Form::Global(b"KEYS") if !self.is_library => Kind::Keys,
-            Form::Index(table, _) if !matches!(self.form(*table), Form::Index(..)) => {
+            ExpressionForm::Local(variable) => self.kinds[*variable],
+            ExpressionForm::Global(b"KEYS") if !self.is_library => HeldValue::Keys,
+            ExpressionForm::Index(table, _) if !matches!(self.form(*table), ExpressionForm::Index(..)) => {
                 match self.kind(*table) {
-                    Kind::Keys => Kind::Key,
-                    Kind::Unset => Kind::Unset,
-                    Kind::Key | Kind::Other => Kind::Other,
+                    HeldValue::Keys => HeldValue::Key,
+                    HeldValue::Unset => HeldValue::Unset,
+                    HeldValue::Key | HeldValue::Other => HeldValue::Other,
                 }
             }
-            _ => Kind::Other,
+            _ => HeldValue::Other,
         }
     }
 
@@ -137,7 +137,7 @@ impl<'s, 'a> Flow<'s, 'a> {
                 self.parameters.insert((function, place), variable);
             }
             if let Some(value) = self.value_of(variable)
-                && let Form::Function(function) = *self.form(value)
+                && let ExpressionForm::Function(function) = *self.form(value)
             {
                 self.named.insert(variable, function);
             }
@@ -152,7 +152,7 @@ impl<'s, 'a> Flow<'s, 'a> {
             is_place[value] = true;
         }
         for expression in 0..count {
-            if let Form::Call(callee, _) = self.form(expression)
+            if let ExpressionForm::Call(callee, _) = self.form(expression)
                 && let Some(function) = self.called(*callee)
             {
                 self.uses[function].calls.push(expression);
@@ -175,62 +175,65 @@ impl<'s, 'a> Flow<'s, 'a> {
     /// The function that an expression is or names.
     pub(super) fn function_at(&self, expression: ExpressionId) -> Option<FunctionId> {
         match *self.form(expression) {
-            Form::Function(function) => Some(function),
-            Form::Local(variable) => self.function_of(variable),
+            ExpressionForm::Function(function) => Some(function),
+            ExpressionForm::Local(variable) => self.function_of(variable),
             _ => None,
         }
     }
 
-    fn kind_of_origin(&self, variable: VariableId) -> Kind {
+    fn kind_of_origin(&self, variable: VariableId) -> HeldValue {
         let declared = self.syntax.variables[variable];
         match declared.origin {
-            _ if declared.is_assigned => Kind::Other,
+            _ if declared.is_assigned => HeldValue::Other,
             Origin::Value(value) => self.kind(value),
             Origin::Iterated(iterator) => self.kind_of_elements(iterator),
             Origin::Parameter(function, place) => self.kind_of_parameter(function, place),
-            Origin::Other => Kind::Other,
+            Origin::Other => HeldValue::Other,
         }
     }
 
     /// `ipairs(KEYS)` or `pairs(KEYS)`
-    fn kind_of_elements(&self, iterator: ExpressionId) -> Kind {
-        let Form::Call(callee, arguments) = self.form(iterator) else { return Kind::Other };
+    fn kind_of_elements(&self, iterator: ExpressionId) -> HeldValue {
+        let ExpressionForm::Call(callee, arguments) = self.form(iterator) else { return HeldValue::Other };
         match (self.form(*callee), &arguments[..]) {
-            (Form::Global(b"ipairs" | b"pairs"), [table]) => match self.kind(*table) {
-                Kind::Keys => Kind::Key,
-                Kind::Unset => Kind::Unset,
-                Kind::Key | Kind::Other => Kind::Other,
+            (ExpressionForm::Global(b"ipairs" | b"pairs"), [table]) => match self.kind(*table) {
+                HeldValue::Keys => HeldValue::Key,
+                HeldValue::Unset => HeldValue::Unset,
+                HeldValue::Key | HeldValue::Other => HeldValue::Other,
             },
-            _ => Kind::Other,
+            _ => HeldValue::Other,
         }
     }
 
-    fn kind_of_parameter(&self, function: FunctionId, place: usize) -> Kind {
+    fn kind_of_parameter(&self, function: FunctionId, place: usize) -> HeldValue {
         let uses = &self.uses[function];
         if uses.is_value {
-            return Kind::Other;
+            return HeldValue::Other;
         }
         let registered = match (uses.is_registered, place) {
-            (false, _) => Kind::Unset,
-            (true, 0) => Kind::Keys,
-            (true, _) => Kind::Other,
+            (false, _) => HeldValue::Unset,
+            (true, 0) => HeldValue::Keys,
+            (true, _) => HeldValue::Other,
         };
         uses.calls.iter().fold(registered, |kind, call| kind.or(self.kind_of_argument(*call, place)))
     }
 
-    fn kind_of_argument(&self, call: ExpressionId, place: usize) -> Kind {
-        let Form::Call(_, arguments) = self.form(call) else { return Kind::Other };
+    fn kind_of_argument(&self, call: ExpressionId, place: usize) -> HeldValue {
+        let ExpressionForm::Call(_, arguments) = self.form(call) else { return HeldValue::Other };
         match (arguments.get(place), arguments.last()) {
             (Some(argument), _) => self.kind(*argument),
-            (None, Some(last)) if self.is_several(*last) => Kind::Other,
+            (None, Some(last)) if self.is_several(*last) => HeldValue::Other,
             // It is nil.
-            (None, _) => Kind::Unset,
+            (None, _) => HeldValue::Unset,
         }
     }
 
     /// Whether an expression, as the last one of a list, may have other than one value.
     pub(super) fn is_several(&self, expression: ExpressionId) -> bool {
-        matches!(self.form(expression), Form::Call(..) | Form::Method(_) | Form::Varargs)
+        matches!(
+            self.form(expression),
+            ExpressionForm::Call(..) | ExpressionForm::Method(_) | ExpressionForm::Varargs
+        )
     }
 
     /// Whether a name is used in a function that may run later than the call that its variable belongs to, or in a later run.

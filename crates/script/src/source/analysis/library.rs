@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use super::calls::Faults;
 use super::flow::Flow;
-use super::syntax::{ExpressionId, Form, FunctionId, MAIN, Syntax};
+use super::syntax::{ExpressionForm, ExpressionId, FunctionId, MAIN, Syntax};
 
 /// A call of `register_function`.
 struct Registration<'a> {
@@ -45,14 +45,14 @@ pub(super) fn proved_functions(syntax: &Syntax<'_>) -> Option<HashSet<Vec<u8>>> 
 fn registrations<'a>(syntax: &Syntax<'a>) -> Option<Vec<Registration<'a>>> {
     let form = |id: ExpressionId| &syntax.expressions[id].form;
     let text = |id: ExpressionId| match *form(id) {
-        Form::Text(text) => Some(text),
+        ExpressionForm::Text(text) => Some(text),
         _ => None,
     };
     let mut found = Vec::new();
     for expression in &syntax.expressions {
-        let Form::Call(callee, arguments) = &expression.form else { continue };
-        let Form::Index(table, field) = *form(*callee) else { continue };
-        if !matches!(form(table), Form::Global(b"redis" | b"server"))
+        let ExpressionForm::Call(callee, arguments) = &expression.form else { continue };
+        let ExpressionForm::Index(table, field) = *form(*callee) else { continue };
+        if !matches!(form(table), ExpressionForm::Global(b"redis" | b"server"))
             || text(field) != Some(b"register_function")
         {
             continue;
@@ -60,7 +60,7 @@ fn registrations<'a>(syntax: &Syntax<'a>) -> Option<Vec<Registration<'a>>> {
         let (name, callback) = match arguments[..] {
             [name, callback] => (name, callback),
             [named] => {
-                let Form::Table(fields) = form(named) else { return None };
+                let ExpressionForm::Table(fields) = form(named) else { return None };
                 let value_of = |name: &[u8]| {
                     let is_it = |key: &Option<ExpressionId>| {
                         key.and_then(text).is_some_and(|key| key.eq_ignore_ascii_case(name))
@@ -90,7 +90,7 @@ fn reaching(flow: &Flow<'_, '_>, faults: Faults) -> Vec<bool> {
         }
     }
     for expression in &flow.syntax.expressions {
-        if let Form::Call(callee, _) = expression.form
+        if let ExpressionForm::Call(callee, _) = expression.form
             && let Some(called) = flow.called(callee)
             && expression.function != MAIN
         {

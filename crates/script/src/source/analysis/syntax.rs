@@ -2,7 +2,7 @@
 //! is called with which arguments.
 //!
 //! Expressions are a flat list, so neither the parser nor its readers recurse deeper than [`DEPTH_MAX`]. Operators are
-//! [`Form::Other`]: their operands are in the list. Programs that Lua refuses may be accepted: they never run.
+//! [`ExpressionForm::Other`]: their operands are in the list. Programs that Lua refuses may be accepted: they never run.
 
 use std::collections::HashMap;
 
@@ -47,7 +47,7 @@ const KEYWORDS: [&[u8]; 21] = [
 
 /// What an expression is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Form<'a> {
+pub(super) enum ExpressionForm<'a> {
     /// A string in quotes without escapes, or the name of a field.
     Text(&'a [u8]),
     /// `...`
@@ -71,7 +71,7 @@ pub(super) enum Form<'a> {
 /// An expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Expression<'a> {
-    pub(super) form: Form<'a>,
+    pub(super) form: ExpressionForm<'a>,
     /// The function that it belongs to.
     pub(super) function: FunctionId,
     /// Whether it is assigned to.
@@ -181,7 +181,7 @@ impl<'a> Parser<'a> {
         Some(names)
     }
 
-    fn add(&mut self, form: Form<'a>) -> ExpressionId {
+    fn add(&mut self, form: ExpressionForm<'a>) -> ExpressionId {
         self.syntax.expressions.push(Expression { form, function: self.function, is_target: false });
         self.syntax.expressions.len() - 1
     }
@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
 
     fn variable(&mut self, name: &'a [u8]) -> ExpressionId {
         let local = self.named.get(name).and_then(|variables| variables.last()).copied();
-        self.add(local.map_or(Form::Global(name), Form::Local))
+        self.add(local.map_or(ExpressionForm::Global(name), ExpressionForm::Local))
     }
 
     fn deeper<R>(&mut self, parse: impl FnOnce(&mut Self) -> Option<R>) -> Option<R> {
@@ -333,8 +333,8 @@ impl<'a> Parser<'a> {
             is_method = self.is(":");
             self.at += 1;
             let field = self.name()?;
-            let key = self.add(Form::Text(field));
-            target = self.add(Form::Index(target, key));
+            let key = self.add(ExpressionForm::Text(field));
+            target = self.add(ExpressionForm::Index(target, key));
         }
         self.assign(target);
         self.function(is_method).map(drop)
@@ -355,8 +355,8 @@ impl<'a> Parser<'a> {
     fn assign(&mut self, target: ExpressionId) {
         self.syntax.expressions[target].is_target = true;
         match self.syntax.expressions[target].form {
-            Form::Local(variable) => self.syntax.variables[variable].is_assigned = true,
-            Form::Global(_) => self.syntax.assigns_globals = true,
+            ExpressionForm::Local(variable) => self.syntax.variables[variable].is_assigned = true,
+            ExpressionForm::Global(_) => self.syntax.assigns_globals = true,
             _ => {}
         }
     }
@@ -364,7 +364,7 @@ impl<'a> Parser<'a> {
     /// The parameters and the body of a function.
     fn function(&mut self, is_method: bool) -> Option<ExpressionId> {
         let id = self.syntax.functions.len();
-        let expression = self.add(Form::Function(id));
+        let expression = self.add(ExpressionForm::Function(id));
         self.syntax.functions.push(Function { parent: self.function, parameter_count: 0 });
         let (outer, before) = (std::mem::replace(&mut self.function, id), self.scope.len());
         if is_method {
@@ -411,7 +411,7 @@ impl<'a> Parser<'a> {
                 parser.operand()?;
                 count += 1;
             }
-            Some(if count == 1 { first } else { parser.add(Form::Other) })
+            Some(if count == 1 { first } else { parser.add(ExpressionForm::Other) })
         })
     }
 
@@ -436,16 +436,16 @@ impl<'a> Parser<'a> {
         let operand = self.simple()?;
         Some(match (has_operator, is_length) {
             (false, _) => operand,
-            (true, true) => self.add(Form::Length(operand)),
-            (true, false) => self.add(Form::Other),
+            (true, true) => self.add(ExpressionForm::Length(operand)),
+            (true, false) => self.add(ExpressionForm::Other),
         })
     }
 
     fn simple(&mut self) -> Option<ExpressionId> {
         let form = match self.token() {
-            Token::Text(text) => Form::Text(text),
-            Token::Constant | Token::Name(b"nil" | b"true" | b"false") => Form::Other,
-            Token::Symbol(b"...") => Form::Varargs,
+            Token::Text(text) => ExpressionForm::Text(text),
+            Token::Constant | Token::Name(b"nil" | b"true" | b"false") => ExpressionForm::Other,
+            Token::Symbol(b"...") => ExpressionForm::Varargs,
             Token::Symbol(b"{") => return self.table(),
             Token::Name(b"function") => {
                 self.at += 1;
@@ -464,7 +464,9 @@ impl<'a> Parser<'a> {
             self.expect(")")?;
             // Brackets leave one value of several.
             match self.syntax.expressions[inner].form {
-                Form::Call(..) | Form::Method(_) | Form::Varargs => self.add(Form::Other),
+                ExpressionForm::Call(..) | ExpressionForm::Method(_) | ExpressionForm::Varargs => {
+                    self.add(ExpressionForm::Other)
+                }
                 _ => inner,
             }
         } else {
@@ -474,17 +476,17 @@ impl<'a> Parser<'a> {
         loop {
             let form = if self.take(".") {
                 let field = self.name()?;
-                Form::Index(expression, self.add(Form::Text(field)))
+                ExpressionForm::Index(expression, self.add(ExpressionForm::Text(field)))
             } else if self.take("[") {
                 let key = self.expression()?;
                 self.expect("]")?;
-                Form::Index(expression, key)
+                ExpressionForm::Index(expression, key)
             } else if self.take(":") {
                 self.name()?;
                 self.arguments()??;
-                Form::Method(expression)
+                ExpressionForm::Method(expression)
             } else if let Some(arguments) = self.arguments()? {
-                Form::Call(expression, arguments)
+                ExpressionForm::Call(expression, arguments)
             } else {
                 return Some(expression);
             };
@@ -522,7 +524,7 @@ impl<'a> Parser<'a> {
             } else if self.tokens.get(self.at + 1) == Some(&Token::Symbol(b"=")) {
                 let name = self.name()?;
                 self.at += 1;
-                Some(self.add(Form::Text(name)))
+                Some(self.add(ExpressionForm::Text(name)))
             } else {
                 None
             };
@@ -532,6 +534,6 @@ impl<'a> Parser<'a> {
             }
         }
         self.expect("}")?;
-        Some(self.add(Form::Table(fields)))
+        Some(self.add(ExpressionForm::Table(fields)))
     }
 }

@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use commands::acl::{DenialEvent, LoggedDenial, Users};
 use commands::error::CommandError;
-use commands::host::AccessControl;
+use commands::host::UserAdmin;
 use commands::session::Session;
 use sync::simulation::{self, Fault};
 
 use super::WorkerHost;
 
-impl AccessControl for WorkerHost {
+impl UserAdmin for WorkerHost {
     fn users(&self) -> Arc<Users> {
-        self.shared.access.users()
+        self.shared.users.load_full()
     }
 
     fn users_version(&self) -> u64 {
         if simulation::planted(Fault::ExecUnchecked) {
             return 0;
         }
-        self.shared.access.version()
+        self.shared.users.version()
     }
 
     fn change_users(

@@ -8,8 +8,7 @@
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use commands::acl::DenialEvent;
-use commands::acl::{Grammar, Users};
+use commands::acl::{DenialEvent, Grammar, Users};
 use commands::error::CommandError;
 use commands::table::CATALOGUE;
 use config::Config;
@@ -20,15 +19,15 @@ use super::Shared;
 use crate::mail::Mail;
 
 /// The users in force.
-pub struct AccessControl {
+pub struct CurrentUsers {
     users: ArcSwap<Users>,
     /// Stored after the users.
     version: AtomicU64,
     changing: Mutex<()>,
 }
 
-impl AccessControl {
-    /// Returns the access control with the users at the start.
+impl CurrentUsers {
+    /// Returns the users in force, with the users at the start.
     #[must_use]
     pub fn new(users: Users) -> Self {
         let version = AtomicU64::new(users.version());
@@ -37,7 +36,7 @@ impl AccessControl {
 
     /// The users, to be kept.
     #[must_use]
-    pub fn users(&self) -> Arc<Users> {
+    pub fn load_full(&self) -> Arc<Users> {
         self.users.load_full()
     }
 
@@ -73,12 +72,12 @@ impl Shared {
     /// # Errors
     /// The error of `change`: then nothing changes.
     pub fn change_users<E>(&self, change: impl FnOnce(&Users) -> Result<Users, E>) -> Result<(), E> {
-        let access = &self.access;
-        let _changing = access.changing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let changed = change(&access.users.load())?;
+        let current = &self.users;
+        let _changing = current.changing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let changed = change(&current.load())?;
         let version = changed.version();
-        access.users.store(Arc::new(changed));
-        access.version.store(version, Ordering::Release);
+        current.users.store(Arc::new(changed));
+        current.version.store(version, Ordering::Release);
         self.config.begin_generation();
         self.workers.post_all(|| Mail::UsersChanged);
         Ok(())
@@ -106,7 +105,7 @@ impl Shared {
     pub fn save_users(&self) -> Result<(), CommandError> {
         let path = &self.config.load().aclfile;
         let mut text = Vec::new();
-        for line in self.access.load().lines() {
+        for line in self.users.load().lines() {
             text.extend_from_slice(b"user ");
             text.extend_from_slice(&line);
             text.push(b'\n');

@@ -1,7 +1,7 @@
-//! `ACL`: users and their permissions.
+//! `ACL`: `users.rs` has the subcommands that change and show users, `denials.rs` the denial log and `ACL DRYRUN`.
 //!
-//! The grammar of rules and the check of requests are in `handler/acl`. Here are the subcommands: `users.rs` changes and
-//! shows users; `denials.rs` has the log of denied requests and `ACL DRYRUN`.
+//! The commands that rules name are those of the session's user ([`User::catalogue`](super::User::catalogue)), so that
+//! nothing here depends on the command table.
 
 mod denials;
 mod users;
@@ -15,7 +15,6 @@ use crate::doc::{Arg, Doc, Group};
 use crate::error::{CommandError, up_to_nul};
 use crate::help;
 use crate::reply::{Replied, Reply};
-use crate::table::NUMBERED;
 
 /// `ACL subcommand ...`
 pub const COMMAND: Command = Command::container(
@@ -54,7 +53,7 @@ const CAT: Command = Command::keyless(
     cat,
 );
 
-fn cat(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+fn cat(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let Some(wanted) = args.get(2) else {
         let mut out = reply.array(Categories::all().iter().count());
         for (name, _) in Categories::all().iter_names() {
@@ -69,11 +68,9 @@ fn cat(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, Com
         let shown = up_to_nul(wanted);
         CommandError::quote("ERR Unknown category '", &shown[..shown.len().min(QUOTE_SIZE_MAX)], "'")
     })?;
-    let members: Vec<&str> = NUMBERED
-        .iter()
-        .filter(|(_, command)| command.categories().contains(category))
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let catalogue = ctx.session.login.user.catalogue();
+    let members = catalogue.ids().filter(|id| catalogue.command(*id).categories().contains(category));
+    let members: Vec<&str> = members.map(|id| catalogue.name(id)).collect();
     let mut out = reply.array(members.len());
     members.iter().for_each(|name| out.bulk(name.as_bytes()));
     Ok(out.done())

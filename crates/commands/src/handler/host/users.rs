@@ -6,8 +6,8 @@ use crate::acl::{DenialEvent, LoggedDenial, Users};
 use crate::error::CommandError;
 use crate::session::Session;
 
-/// The users in force, and the log of denials.
-pub trait AccessControl {
+/// The users in force, and the denial log (`ACL LOG`).
+pub trait UserAdmin {
     /// Returns the users in force.
     fn users(&self) -> Arc<Users>;
     /// Returns the version of the users in force.
@@ -23,8 +23,8 @@ pub trait AccessControl {
     fn save_users(&self) -> Result<(), CommandError>;
     /// Records that a request was denied.
     fn record_denial(&self, session: &Session, event: &DenialEvent<'_>);
-    /// Returns the newest entries of the log of denials, at most `count`.
+    /// Returns the newest entries of the denial log, at most `count`.
     fn denials(&self, count: usize) -> Vec<LoggedDenial>;
-    /// Deletes the entries of the log of denials.
+    /// Deletes the entries of the denial log.
     fn clear_denials(&self);
 }

@@ -1,17 +1,17 @@
-//! Denied requests: the log of denials, and the check of a request without running it.
+//! Denied requests: the denial log, and the check of a request without running it.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
+use super::super::{Catalogue, DenialContext, MissingPermission};
 use super::ADMIN;
-use crate::acl::{DenialContext, MissingPermission};
 use crate::command::Command;
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::help;
 use crate::reply::{Replied, Reply};
-use crate::table::{CATALOGUE, CommandId};
+use crate::resolved_command::CommandId;
 use crate::word::Word;
 
 pub(super) const LOG: Command = Command::keyless(
@@ -103,10 +103,11 @@ fn dry_run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     let user =
         users.find(args.at(2)).ok_or_else(|| CommandError::quote("ERR User '", args.at(2), "' not found"))?;
     let request = args.tail(3);
-    let id =
-        id_of(request).ok_or_else(|| CommandError::quote("ERR Command '", request.name(), "' not found"))?;
-    let name = CATALOGUE.name(id);
-    if !CATALOGUE.command(id).accepts(request.len()) {
+    let catalogue = user.catalogue();
+    let id = id_of(catalogue, request)
+        .ok_or_else(|| CommandError::quote("ERR Command '", request.name(), "' not found"))?;
+    let name = catalogue.name(id);
+    if !catalogue.command(id).accepts(request.len()) {
         return Err(CommandError::owned(format!("ERR wrong number of arguments for '{name}' command")));
     }
     match user.check(id, request, ctx.db(), ctx.data.db_count()) {
@@ -116,10 +117,10 @@ fn dry_run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
 }
 
 /// Returns the number of the command or subcommand of a request.
-fn id_of(request: Args<'_>) -> Option<CommandId> {
-    let id = CATALOGUE.find(request.name()).filter(|_| !request.name().contains(&b'|'))?;
-    match request.get(1).filter(|_| !CATALOGUE.command(id).public_subcommands().is_empty()) {
-        Some(sub) => CATALOGUE.find(&[request.name(), b"|", sub].concat()),
+fn id_of(catalogue: &Catalogue, request: Args<'_>) -> Option<CommandId> {
+    let id = catalogue.find(request.name()).filter(|_| !request.name().contains(&b'|'))?;
+    match request.get(1).filter(|_| !catalogue.command(id).public_subcommands().is_empty()) {
+        Some(sub) => catalogue.find(&[request.name(), b"|", sub].concat()),
         None => Some(id),
     }
 }

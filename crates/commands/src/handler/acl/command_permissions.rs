@@ -18,7 +18,7 @@ use crate::word::Word;
 /// 1. `rules`, applied after `+@all` or `-@all`, yield `allowed` and `first_args`.
 /// 2. No two rules name the same command or category.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CommandRights {
+pub(super) struct CommandPermissions {
     allowed: CommandSet,
     /// Whether the rules begin with `+@all`: commands of later versions are then allowed, too.
     starts_with_all: bool,
@@ -48,8 +48,8 @@ impl CommandSet {
     }
 }
 
-impl CommandRights {
-    /// Creates the rights to all commands, or to none.
+impl CommandPermissions {
+    /// Creates the permissions for all commands, or to none.
     pub(super) fn new(allows: bool) -> Self {
         Self {
             allowed: if allows { CommandSet::ALL } else { CommandSet::NONE },

@@ -4,14 +4,13 @@ use std::cell::Cell;
 
 use wire::request::Args;
 
+use super::super::{Grammar, Selector};
 use super::{ADMIN, EVERYWHERE};
-use crate::acl::{Grammar, Selector};
 use crate::command::Command;
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
-use crate::table::CATALOGUE;
 
 pub(super) const SETUSER: Command = Command::keyless(
     "setuser",
@@ -31,9 +30,9 @@ pub(super) const SETUSER: Command = Command::keyless(
 
 fn set_user(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (name, rules): (&[u8], Vec<&[u8]>) = (args.at(2), args.tail(3).iter().collect());
-    let grammar = Grammar::of(ctx.config, &CATALOGUE);
+    let grammar = Grammar::of(ctx.config, ctx.session.login.user.catalogue());
     ctx.host.change_users(&|users| users.with_rules(name, &rules, grammar))?;
-    ctx.effects.needs_barrier = true;
+    ctx.report.needs_barrier = true;
     Ok(reply.ok())
 }
 
@@ -56,7 +55,7 @@ fn delete_users(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<R
         deleted.set(count);
         Ok(left)
     })?;
-    ctx.effects.needs_barrier = true;
+    ctx.report.needs_barrier = true;
     Ok(reply.integer(deleted.get() as i64))
 }
 
@@ -69,7 +68,7 @@ pub(super) const LOAD: Command = Command::keyless(
     |ctx, _, reply| {
         check_file(ctx)?;
         ctx.host.load_users()?;
-        ctx.effects.needs_barrier = true;
+        ctx.report.needs_barrier = true;
         Ok(reply.ok())
     },
 );
