@@ -4,12 +4,12 @@
 //! positions before it were visited and later ones were not. An entry that stays is visited exactly once in a
 //! full walk; an entry that is deleted and set again may be visited twice.
 
-use crate::bucket::{POSITION_BITS, Position, WIDTH};
+use crate::entry::Entry;
+use crate::entry::owned_entry::OwnedEntry;
 use crate::memory::heap::Heap;
-use crate::segment::Segment;
-use crate::values::entry::Entry;
-use crate::values::owned_entry::OwnedEntry;
-use crate::values::table::Table;
+use crate::table::Table;
+use crate::table::bucket::{POSITION_BITS, Position, WIDTH};
+use crate::table::segment::Segment;
 
 /// The progress of a walk for expired keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

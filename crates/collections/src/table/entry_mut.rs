@@ -1,12 +1,13 @@
 //! Mutable access to an entry of a table. A value may move to another block; the table's word is updated.
 
-use crate::bucket::{Item, Volatility};
+use crate::entry::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
+use crate::entry::volatility::Volatility;
+use crate::entry::{Entry, Form};
 use crate::memory::heap::Heap;
-use crate::segment::{Place, Segment};
-use crate::values::entry::{Entry, Form};
+use crate::table::bucket::Item;
+use crate::table::segment::{Place, Segment};
+use crate::table::{NotAString, Table};
 use crate::values::object::Object;
-use crate::values::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
-use crate::values::table::{NotAString, Table};
 
 /// One key of a table, under the write latch.
 ///
@@ -214,8 +215,8 @@ impl<'a> EntryMut<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::values::entry::{Encoding, ValueRef};
-    use crate::values::object::Kind;
+    use crate::entry::kind::Kind;
+    use crate::entry::{Encoding, ValueRef};
 
     fn test_value(size: usize) -> NewValue<'static> {
         NewValue::Object(Box::new(Object::TestValue(vec![7; size])))

@@ -1,12 +1,12 @@
 //! Deep copies of tables: segment by segment, each of the size of its original.
 
 use super::Table;
-use crate::bucket::Item;
-use crate::directory::Directory;
+use crate::entry::owned_entry::OwnedEntry;
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
-use crate::segment::{Filler, SegmentRef};
-use crate::values::owned_entry::OwnedEntry;
+use crate::table::bucket::Item;
+use crate::table::directory::Directory;
+use crate::table::segment::{Filler, SegmentRef};
 
 impl Table {
     /// A deep copy, in `heap`. Computes no hashes and grows nothing: entries keep their positions.

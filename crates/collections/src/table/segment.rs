@@ -21,10 +21,11 @@
 
 use std::ptr::NonNull;
 
-use crate::bucket::{Bucket, Item, POSITION_BITS, Position, WIDTH};
-use crate::guess::Guess;
 use crate::memory::heap::Heap;
+use crate::memory::replaced::Retired;
 use crate::memory::size_class::LINE_SIZE;
+use crate::table::bucket::{Bucket, Item, POSITION_BITS, Position, WIDTH};
+use crate::table::guess::Guess;
 
 /// Maximal buckets of a segment before it is split: 4 KiB. Few under Miri, so that small tables have a
 /// directory.
@@ -158,6 +159,16 @@ impl SegmentRef {
     pub(crate) const fn next_range(self, position: Position) -> Position {
         let shift = POSITION_BITS - self.depth();
         Position::new((((position.get() >> shift) + 1) << shift) & (Position::END - 1))
+    }
+
+    /// The memory of the segment.
+    ///
+    /// # Safety
+    /// 1. A table owned it and no longer leads to it; and this is called once for it.
+    pub(crate) unsafe fn retired(self) -> Retired {
+        debug_assert!(!self.is_directory());
+        // SAFETY: (1) it was allocated with this size, and (2) no other owner has it.
+        unsafe { Retired::new(self.memory(), self.size()) }
     }
 
     /// A view of the segment.

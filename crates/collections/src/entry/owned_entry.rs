@@ -13,12 +13,11 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::entry::kind::Kind;
+use crate::entry::{EMBSTR_SIZE_MAX, Encoding, Entry, EntryLayout, Form, Head, INLINE_SIZE_MAX, ValueRef};
 use crate::memory::heap::{self, Heap};
 use crate::number::{DecimalBuffer, may_be_canonical};
-use crate::values::entry::{
-    EMBSTR_SIZE_MAX, Encoding, Entry, EntryLayout, Form, Head, INLINE_SIZE_MAX, ValueRef,
-};
-use crate::values::object::{Kind, Object};
+use crate::values::object::Object;
 
 use self::content::Content;
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::NewValue;
+use crate::entry::kind::Kind;
+use crate::entry::{EMBSTR_SIZE_MAX, EntryLayout, Form, INLINE_SIZE_MAX};
 use crate::number::parse_canonical;
-use crate::values::entry::{EMBSTR_SIZE_MAX, EntryLayout, Form, INLINE_SIZE_MAX};
-use crate::values::object::{Kind, Object};
+use crate::values::object::Object;
 
 /// A value in the form in which it will be stored.
 pub(super) enum Content<'v> {

@@ -13,11 +13,11 @@
 //! The walk removes marks under the slot's read latch. No other thread writes the words meanwhile, as there is one walk
 //! for a slot; readers ignore the mark.
 
-use crate::bucket::Position;
-use crate::segment::{Place, Segment};
-use crate::values::entry::Entry;
-use crate::values::table::Table;
-use crate::walk::next_position;
+use crate::entry::Entry;
+use crate::table::Table;
+use crate::table::bucket::Position;
+use crate::table::segment::{Place, Segment};
+use crate::table::walk::next_position;
 
 impl Table {
     /// The position of a key, as [`Self::snapshot_walk`] counts them.
@@ -109,8 +109,8 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::owned_entry::{ExpiryChange, NewValue};
     use crate::memory::heap::Heap;
-    use crate::values::owned_entry::{ExpiryChange, NewValue};
 
     fn hash_of(number: u64) -> u64 {
         // Few positions, so that some have several keys.
