@@ -15,10 +15,12 @@
 //! Any number of threads may hold an [`Entry`] and set its access clock; all other changes go through
 //! [`crate::OwnedEntry`], its unique owner.
 
+pub(crate) mod exclusive;
 pub(crate) mod kind;
 pub(crate) mod owned_entry;
 pub(crate) mod value_size;
 pub(crate) mod volatility;
+mod writer;
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;

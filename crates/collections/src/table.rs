@@ -303,6 +303,21 @@ impl Table {
         unsafe { self.segment_ref(position).view() }
     }
 
+    /// The segment of this position, and the entries with the same home that `takes` selects, each with its place. Reads no
+    /// entry.
+    #[inline]
+    fn entries_of_home<'a>(
+        &'a self,
+        position: Position,
+        takes: impl Fn(Item) -> bool,
+    ) -> (Segment<'a>, impl Iterator<Item = (Place<'a>, Entry<'a>)>) {
+        let segment = self.segment(position);
+        let places = segment.places_of_home(segment.reference.home(position));
+        // SAFETY: (1) the segment is the table's, which is borrowed for `'a`.
+        let entry_of = |place: Place<'a>| (place, unsafe { self.entry_of(place.item) });
+        (segment, places.filter(move |place| takes(place.item)).map(entry_of))
+    }
+
     /// The entry of an item.
     ///
     /// # Safety
@@ -458,15 +473,13 @@ impl Table {
     /// Replaces the segment of this position by one of another size.
     fn rebuild(&mut self, heap: &Heap, position: Position, bucket_count: usize) {
         let old = self.segment_ref(position);
-        let new = SegmentRef::allocate(heap, bucket_count, old.depth());
-        // SAFETY: only this table frees it.
-        let mut filler = Filler::new(unsafe { new.view() });
+        let mut filler = Filler::new(heap, bucket_count, old.depth());
         // SAFETY: the memory is retired below at the earliest.
         let items = unsafe { old.view() }.items();
         items.for_each(|item| filler.insert(item));
         match self.directory() {
-            Some(directory) => directory.set(position, new),
-            None => self.root = new,
+            Some(directory) => directory.set(position, filler.finish()),
+            None => self.root = filler.finish(),
         }
         // SAFETY: (1) the table has replaced it by another one.
         self.retire(unsafe { old.retired() });
@@ -484,17 +497,13 @@ impl Table {
         let left_len = segment.items().filter(|item| item.position.get() & bit == 0).count();
         let right_len = directory.len(position) - left_len;
         let halves = [(left_start, left_len), (left_start + bit, right_len)];
-        let halves = halves.map(|(start, len)| {
-            let half = SegmentRef::allocate(heap, bucket_count_for(len + len / 16), depth);
-            (Position::new(start), len, half)
-        });
-        // SAFETY: only this table frees them.
-        let mut fillers = halves.map(|(_, _, half)| Filler::new(unsafe { half.view() }));
+        let mut fillers = halves.map(|(_, len)| Filler::new(heap, bucket_count_for(len + len / 16), depth));
         for item in segment.items() {
             fillers[usize::from(item.position.get() & bit != 0)].insert(item);
         }
-        for (start, len, half) in halves {
-            directory.set(start, half);
+        for ((start, len), filler) in halves.into_iter().zip(fillers) {
+            let start = Position::new(start);
+            directory.set(start, filler.finish());
             directory.set_len(start, len);
         }
         self.deepest_count += if depth == self.root.depth() { 2 } else { 0 };
@@ -516,15 +525,13 @@ impl Table {
         if left.depth() != right.depth() || len > MERGED_LEN_MAX {
             return false;
         }
-        let merged = SegmentRef::allocate(heap, bucket_count_for(len + len / 4), depth - 1);
-        // SAFETY: only this table frees it.
-        let mut filler = Filler::new(unsafe { merged.view() });
+        let mut filler = Filler::new(heap, bucket_count_for(len + len / 4), depth - 1);
         for half in [left, right] {
             // SAFETY: the memory is retired below at the earliest.
             let items = unsafe { half.view() }.items();
             items.for_each(|item| filler.insert(item));
         }
-        directory.set(position, merged);
+        directory.set(position, filler.finish());
         directory.set_len(position, len);
         self.deepest_count -= if depth == self.root.depth() { 2 } else { 0 };
         // SAFETY: (1) the table has replaced both by another one.

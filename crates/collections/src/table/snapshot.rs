@@ -51,16 +51,12 @@ impl Table {
             return None;
         }
         let from = Position::new(from);
-        let segment = self.segment(from);
-        for place in segment.places_of_home(segment.reference.home(from)) {
-            if place.item.position < from {
-                continue;
-            }
+        let (segment, entries) = self.entries_of_home(from, |item| item.position >= from);
+        for (place, entry) in entries {
             if place.item.is_preserved() {
                 place.bucket.store(place.index, place.item.with_preserved(false));
             } else {
-                // SAFETY: (1) the segment is the table's.
-                visit(unsafe { self.entry_of(place.item) });
+                visit(entry);
             }
         }
         next_position(segment, from)
@@ -74,12 +70,9 @@ impl Table {
             return None;
         }
         let from = Position::new(from);
-        let segment = self.segment(from);
-        for place in segment.places_of_home(segment.reference.home(from)) {
-            if place.item.position >= from {
-                // SAFETY: (1) the segment is the table's.
-                visit(place.item.position.get(), unsafe { self.entry_of(place.item) });
-            }
+        let (segment, entries) = self.entries_of_home(from, |item| item.position >= from);
+        for (place, entry) in entries {
+            visit(place.item.position.get(), entry);
         }
         next_position(segment, from)
     }
