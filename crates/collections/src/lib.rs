@@ -4,62 +4,53 @@
 //! hashes, times and random bits are parameters. Never acquires the slot's latch: callers hold it, for
 //! reading with `&Table` and for writing with `&mut Table`.
 //!
-//! Start reading at [`Table`], then `segment.rs` and `bucket.rs` for lookups, `entry.rs` for the memory
-//! layout of a key, and `heap.rs` for its allocation.
+//! Start reading at [`Table`] (`table.rs`), then `table/segment.rs` and `table/bucket.rs` for lookups, `entry.rs` for the
+//! memory layout of a key, and `memory/heap.rs` for its allocation. The collection types are in `values/`.
 #![allow(unsafe_code)]
 #![allow(clippy::len_without_is_empty, reason = "collections have it from their trait")]
 
 mod bits;
-mod bucket;
-mod check;
-mod defragment;
-mod directory;
-mod estimate;
-mod guess;
+mod entry;
 mod hasher;
-mod hint;
-mod intset;
-mod lookup;
 mod memory;
 mod number;
 mod packed;
-mod sampling;
-mod segment;
-mod snapshot;
+mod table;
 mod values;
-mod walk;
 
 pub use values::stream;
 
 pub use bits::count_ones;
-pub use bucket::TABLE_BYTES_A_KEY;
-pub use check::TableStats;
-pub use defragment::Defragmented;
-pub use guess::{Guess, LastGuess};
+pub use entry::kind::Kind;
+pub use entry::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
+pub use entry::value_size::ValueSize;
+pub use entry::{ACCESS_BITS, EMBSTR_SIZE_MAX, Encoding, Entry, INLINE_SIZE_MAX, ValueRef};
 pub use hasher::KeyHasher;
-pub use hint::{Hint, HomeBucket, ProbePrefetch, ProbeResult, TableAddress};
 pub use memory::heap::Heap;
 pub use memory::replaced::Retired;
 pub use memory::span_pool::{ChunkKeeper, KeeperHook, PageHook, PageHooks};
 pub use number::{DECIMAL_SIZE_MAX, DecimalBuffer, decimal_len, parse_canonical};
 pub use packed::{Item, Iter as PackedIter, Packed};
-pub use sampling::Run;
-pub use values::collection::{AllocContext, Collection, CollectionLimits};
-pub use values::entry::{ACCESS_BITS, EMBSTR_SIZE_MAX, Encoding, Entry, INLINE_SIZE_MAX, ValueRef};
-pub use values::entry_mut::EntryMut;
+pub use table::bucket::TABLE_BYTES_A_KEY;
+pub use table::check::TableStats;
+pub use table::defragment::Defragmented;
+pub use table::entry_mut::EntryMut;
+pub use table::guess::{Guess, LastGuess};
+pub use table::hint::{Hint, HomeBucket, ProbePrefetch, ProbeResult, TableAddress};
+pub use table::sampling::Run;
+pub use table::walk::ExpiryWalk;
+pub use table::{NotAString, Table, Upserted};
+pub use values::collection::Collection;
 pub use values::hash::{Field, FieldExpiry, FieldWas, Hash};
 pub use values::list::{End, List, ListBuilder, ListLimits, ListPart};
-pub use values::members::PrefetchStep;
-pub use values::object::{Kind, Object};
-pub use values::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
+pub use values::members::position::PrefetchStep;
+pub use values::object::Object;
+pub use values::parameters::{AllocContext, CollectionLimits};
 pub use values::set::{Sampled, Set, SetLimits, SetPlace, SoughtMember};
 pub use values::sorted_set::{
     Bound, Iter as SortedSetIter, SortedSet, SortedSetLimits, Updated as SortedSetUpdated,
 };
-pub use values::table::{NotAString, Table, Upserted};
 pub use values::tracking::{Element, ElementSink, PortionLimits, Tracking};
-pub use values::value_size::ValueSize;
-pub use walk::ExpiryWalk;
 
 /// Whether leaves, nodes and segments are small, so that short sequences of changes reach deep structures:
 /// for tests, under Miri and with the feature `tiny`.

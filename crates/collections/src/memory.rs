@@ -10,3 +10,6 @@ pub(crate) mod size_class;
 pub(crate) mod span;
 pub(crate) mod span_pool;
 pub(crate) mod spin;
+
+/// Bits of an address in user space, as x86-64 and aarch64 Linux map them by default.
+pub(crate) const ADDRESS_BITS: u32 = 48;

@@ -1,19 +1,15 @@
-//! Tables and the values in them. They contain each other: a table has entries, an entry may have a collection, and a large
-//! collection has a table.
+//! The types of collections, and what they share: members, tracking by a snapshot, estimates.
 //!
-//! Start reading at `table.rs`, then `entry.rs` and `object.rs`.
+//! Start reading at `object.rs`, the values that an entry may hold, then at the file of a type.
 
 pub(crate) mod collection;
-pub(crate) mod entry;
-pub(crate) mod entry_mut;
+mod estimate;
 pub(crate) mod hash;
 pub(crate) mod list;
 pub(crate) mod members;
 pub(crate) mod object;
-pub(crate) mod owned_entry;
+pub(crate) mod parameters;
 pub(crate) mod set;
 pub(crate) mod sorted_set;
 pub mod stream;
-pub(crate) mod table;
 pub(crate) mod tracking;
-pub(crate) mod value_size;

@@ -28,7 +28,7 @@ use std::sync::{Arc, PoisonError};
 
 use sync::{Mutex, MutexGuard};
 
-use crate::bucket::ADDRESS_BITS;
+use crate::memory::ADDRESS_BITS;
 use crate::memory::span::Span;
 
 pub use self::reserve::ChunkKeeper;

@@ -1,8 +1,12 @@
-//! The interface common to all collection types, and the parameters of their operations.
+//! The interface common to all collection types, and its implementations. Types call each other by their own functions.
 
-use crate::hasher::KeyHasher;
-use crate::memory::heap::Heap;
-use crate::values::object::{Kind, Object};
+use crate::entry::kind::Kind;
+use crate::values::hash::Hash;
+use crate::values::list::List;
+use crate::values::object::Object;
+use crate::values::set::Set;
+use crate::values::sorted_set::SortedSet;
+use crate::values::stream::Stream;
 
 /// A value type other than a string. It has a variant in [`Object`].
 pub trait Collection: Sized {
@@ -42,22 +46,161 @@ pub trait Collection: Sized {
     }
 }
 
-/// The thresholds above which `OBJECT ENCODING` names a collection's large encoding: the directives
-/// `*-max-listpack-entries` and `*-max-listpack-value`.
-#[derive(Clone, Copy, Debug)]
-pub struct CollectionLimits {
-    /// Elements (fields of a hash, members of a set).
-    pub entry_count_max: usize,
-    /// Bytes of one element.
-    pub value_size_max: usize,
+impl Collection for Hash {
+    const KIND: Kind = Kind::Hash;
+
+    fn new() -> Self {
+        Self::default()
+    }
+
+    #[inline]
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Hash(hash) = object { Some(hash) } else { None }
+    }
+
+    #[inline]
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Hash(hash) = object { Some(hash) } else { None }
+    }
+
+    fn into_object(self) -> Object {
+        Object::Hash(self)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        Hash::len(self)
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline]
+    fn has_volatile_members(&self) -> bool {
+        Hash::has_volatile_members(self)
+    }
 }
 
-/// The heap of a collection's larger parts and the hasher of its members. A parameter of the operations that
-/// may need either; they hash only on demand.
-#[derive(Clone, Copy)]
-pub struct AllocContext<'a> {
-    /// The heap of the key's slot.
-    pub heap: &'a Heap,
-    /// The server's hasher.
-    pub hasher: &'a KeyHasher,
+impl Collection for Set {
+    const KIND: Kind = Kind::Set;
+
+    fn new() -> Self {
+        Self::default()
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Set(set) = object { Some(set) } else { None }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Set(set) = object { Some(set) } else { None }
+    }
+
+    fn into_object(self) -> Object {
+        Object::Set(self)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        Set::len(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        Set::is_empty(self)
+    }
+}
+
+impl Collection for List {
+    const KIND: Kind = Kind::List;
+
+    fn new() -> Self {
+        Self::default()
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        match object {
+            Object::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        match object {
+            Object::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    fn into_object(self) -> Object {
+        Object::List(self)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        List::len(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Collection for SortedSet {
+    const KIND: Kind = Kind::SortedSet;
+
+    fn new() -> Self {
+        Self::default()
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::SortedSet(set) = object { Some(set) } else { None }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::SortedSet(set) = object { Some(set) } else { None }
+    }
+
+    fn into_object(self) -> Object {
+        Object::SortedSet(self)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        SortedSet::len(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Collection for Stream {
+    const KIND: Kind = Kind::Stream;
+
+    fn new() -> Self {
+        Self::default()
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Stream(stream) = object { Some(stream) } else { None }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Stream(stream) = object { Some(stream) } else { None }
+    }
+
+    fn into_object(self) -> Object {
+        Object::Stream(Box::new(self))
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        Stream::len(self) as usize
+    }
+
+    fn is_empty(&self) -> bool {
+        false
+    }
 }

@@ -16,14 +16,13 @@
 
 mod fields;
 
+use crate::entry::owned_entry::ExpiryChange;
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
 use crate::number::DecimalBuffer;
 use crate::packed::{Item, Packed};
-use crate::values::collection::{AllocContext, Collection, CollectionLimits};
 use crate::values::members::PrefetchStep;
-use crate::values::object::{Kind, Object};
-use crate::values::owned_entry::ExpiryChange;
+use crate::values::parameters::{AllocContext, CollectionLimits};
 use crate::values::tracking::{Tracker, Walkable};
 use fields::Fields;
 
@@ -81,6 +80,13 @@ pub struct FieldExpiry {
 }
 
 impl Hash {
+    /// Whether it has fields with an expiry of their own.
+    #[must_use]
+    #[inline]
+    pub fn has_volatile_members(&self) -> bool {
+        matches!(&self.form, Form::Table(fields) if fields.has_volatile())
+    }
+
     /// Number of fields, including expired ones that are not yet deleted.
     #[inline]
     #[must_use]
@@ -354,12 +360,12 @@ impl Hash {
         matches!(&self.form, Form::Table(fields) if fields.allocation_count() > COSTLY_ALLOCATION_COUNT)
     }
 
-    /// See [`Object::is_large`].
+    /// See [`crate::Object::is_large`].
     pub(crate) fn is_large(&self) -> bool {
         matches!(&self.form, Form::Table(fields) if !fields.is_listpack && fields.is_large())
     }
 
-    /// See [`Object::tracked`].
+    /// See [`crate::Object::tracked`].
     pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
         if let Form::Table(fields) = &self.form { fields.tracked() } else { None }
     }
@@ -374,39 +380,8 @@ impl Hash {
     }
 }
 
-impl Collection for Hash {
-    const KIND: Kind = Kind::Hash;
-
-    fn new() -> Self {
+impl Default for Hash {
+    fn default() -> Self {
         Self { form: Form::Packed(Packed::new()) }
-    }
-
-    #[inline]
-    fn of(object: &Object) -> Option<&Self> {
-        if let Object::Hash(hash) = object { Some(hash) } else { None }
-    }
-
-    #[inline]
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        if let Object::Hash(hash) = object { Some(hash) } else { None }
-    }
-
-    fn into_object(self) -> Object {
-        Object::Hash(self)
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        Hash::len(self)
-    }
-
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    #[inline]
-    fn has_volatile_members(&self) -> bool {
-        matches!(&self.form, Form::Table(fields) if fields.has_volatile())
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Lists are mostly used at their ends: a packed sequence has a gap before the elements (`packed/gap.rs`),
 //! so that changes at either end move none. A change elsewhere moves elements and the offsets of the index;
-//! so nodes are small ([`NODE_SIZE_MAX`]), smaller than `list-max-listpack-size` permits. An element larger
+//! so nodes are small ([`elements::NODE_SIZE_MAX`]), smaller than `list-max-listpack-size` permits. An element larger
 //! than a node is a separate node. Finding an index walks the nodes, whose lengths are stored side by side,
 //! from the nearer end; within a node the packed sequence's index finds it.
 //!
@@ -15,34 +15,24 @@
 //! 2. If there are several nodes, none is empty; `len` is the sum of their lengths.
 
 mod builder;
+mod elements;
 mod limits;
+mod node;
 mod nodes;
+pub(crate) mod order;
 mod tracked;
 
 use crate::memory::prefetch;
-use crate::packed::{Item, Packed};
-use crate::values::collection::Collection;
-use crate::values::object::{Kind, Object};
+use crate::packed::Item;
 use crate::values::tracking::{Tracker, Walkable};
 
 pub use builder::ListBuilder;
+pub use elements::End;
+use elements::{Elements, SMALL_SIZE_MAX, remove_equal};
 pub use limits::ListLimits;
 use limits::{EMPTY_LISTPACK_SIZE, listpack_size};
-use nodes::Nodes;
-pub(crate) use tracked::ListOrder;
-pub use tracked::ListPart;
-
-/// A packed sequence of list elements: found by index, never by content.
-type Elements = Packed<1, false>;
-
-/// Bytes of elements up to which a list is one packed sequence; few under Miri, as in nodes.
-const SMALL_SIZE_MAX: usize = if crate::IS_TINY { 512 } else { 4096 };
-
-/// Bytes of elements up to which a node accepts elements.
-const NODE_SIZE_MAX: usize = SMALL_SIZE_MAX / 2;
-
-/// Number of nodes whose dropping takes a few microseconds.
-const CHEAP_NODE_COUNT_MAX: usize = 64;
+use nodes::{CHEAP_NODE_COUNT_MAX, Nodes};
+pub use order::ListPart;
 
 /// A list.
 #[derive(Debug)]
@@ -53,15 +43,6 @@ pub struct List {
 enum Repr {
     Small { elements: Elements, listpack_size: u32, is_quicklist: bool },
     Large(Box<Nodes>),
-}
-
-/// An end of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The first element.
-    Left,
-    /// The last element.
-    Right,
 }
 
 impl List {
@@ -323,7 +304,7 @@ impl List {
         matches!(&self.repr, Repr::Large(nodes) if nodes.is_large())
     }
 
-    /// See [`Object::tracked`].
+    /// See [`crate::Object::tracked`].
     pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
         match &self.repr {
             Repr::Large(nodes) => Some(nodes.tracked()),
@@ -402,58 +383,9 @@ impl List {
     }
 }
 
-/// Removes at most `count_max` elements equal to `text`, beginning at one end. Returns the number removed.
-fn remove_equal(elements: &mut Elements, text: &[u8], from: End, count_max: usize) -> usize {
-    let equal_count = elements.count_of(text);
-    let removed_count = equal_count.min(count_max);
-    if removed_count == 0 {
-        return 0;
-    }
-    let passed_count = if from == End::Left { 0 } else { equal_count - removed_count };
-    let removed = passed_count..passed_count + removed_count;
-    let mut nth = 0;
-    elements.retain(|[item]| {
-        if nth == removed.end || !item.is(text) {
-            return true;
-        }
-        nth += 1;
-        !removed.contains(&(nth - 1))
-    });
-    removed_count
-}
-
-impl Collection for List {
-    const KIND: Kind = Kind::List;
-
-    fn new() -> Self {
+impl Default for List {
+    fn default() -> Self {
         Self { repr: Repr::Small { elements: Elements::new(), listpack_size: 0, is_quicklist: false } }
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        match object {
-            Object::List(list) => Some(list),
-            _ => None,
-        }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        match object {
-            Object::List(list) => Some(list),
-            _ => None,
-        }
-    }
-
-    fn into_object(self) -> Object {
-        Object::List(self)
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        List::len(self)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

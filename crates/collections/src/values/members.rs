@@ -23,26 +23,35 @@
 
 mod leaf;
 mod linear_hash;
+pub(crate) mod position;
 mod single;
 mod slabs;
 mod tracked;
 mod whole;
 
-use crate::Entry;
-use crate::estimate::SAMPLE_LEN;
+use crate::entry::Entry;
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
-use crate::values::collection::AllocContext;
-use crate::values::table::Table;
-use crate::values::tracking::{Tracker, Walkable, is_large};
+use crate::table::Table;
+use crate::values::estimate::SAMPLE_LEN;
+use crate::values::parameters::AllocContext;
+use crate::values::tracking::{Element, Tracker, Walkable, is_large};
 pub(crate) use leaf::Keyed;
 use leaf::Leaf;
 use linear_hash::{LOAD, LinearHashDirectory};
+use position::{ORDER_BITS, scan_position, tag_of};
+pub(crate) use position::{Place, PrefetchStep};
 use single::Single;
 pub(crate) use whole::Whole;
 
+/// Members whose long and volatile ones are entries of the side table.
+pub(crate) trait Member: Keyed {
+    /// An entry of the side table, in the form in which a snapshot stores it.
+    fn side_table_element(entry: Entry<'_>) -> Element<'_>;
+}
+
 /// Distinct byte strings.
-pub(crate) enum Members<K: Keyed> {
+pub(crate) enum Members<K: Member> {
     /// Few enough for one leaf.
     One(Single),
     /// More.
@@ -50,55 +59,17 @@ pub(crate) enum Members<K: Keyed> {
 }
 
 /// The members of a larger set.
-pub(crate) struct Many<K: Keyed> {
+pub(crate) struct Many<K: Member> {
     directory: LinearHashDirectory<K>,
     side_table: Table,
     tracker: Tracker,
-}
-
-/// A member's place, valid until a member is added or removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
-    leaf: u32,
-    index: u32,
-}
-
-/// The steps of a search after those that are equal for all members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PrefetchStep {
-    /// To the leaf's place in the directory, or to the member if there is only one leaf.
-    Place,
-    /// To the start of the leaf.
-    Head,
-    /// To the member in the leaf.
-    Member,
-}
-
-impl PrefetchStep {
-    /// All of them, in order.
-    pub const ALL: [Self; 3] = [Self::Place, Self::Head, Self::Member];
 }
 
 /// Largest number of members in a single leaf without a directory. At this number its tags fill two cache
 /// lines, and most sets need no directory, whose search steps each cost a cache miss. Few under Miri.
 const ONE_LEAF_LEN_MAX: usize = if crate::IS_TINY { 16 } else { 128 };
 
-/// Bits of the hash that define the order of a scan; the next higher bit marks a position in the table.
-const ORDER_BITS: u32 = 32;
-
-/// The tag of a hash, from bits that select no leaf.
-#[inline]
-const fn tag_of(hash: u64) -> u8 {
-    (hash >> 56) as u8
-}
-
-/// The position of a hash in the order of a scan.
-#[inline]
-const fn scan_position(hash: u64) -> u32 {
-    (hash as u32).reverse_bits()
-}
-
-impl<K: Keyed> Members<K> {
+impl<K: Member> Members<K> {
     /// Prefetches the start of its memory.
     #[inline(always)]
     pub(crate) fn prefetch_head(&self) {

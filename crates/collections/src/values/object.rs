@@ -1,69 +1,23 @@
 //! Values other than strings, as an entry holds them.
 //!
-//! Collection types add their variant to [`Object`] and its [`Kind`]; the table only moves, clones and drops
+//! Collection types add their variant to [`Object`] and to [`Kind`]; the table only moves, clones and drops
 //! objects and never reads their contents.
+
+mod tracked;
 
 use std::sync::Arc;
 
-use crate::estimate::SAMPLE_LEN;
+use crate::entry::kind::Kind;
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
-use crate::values::collection::Collection;
+use crate::values::estimate::SAMPLE_LEN;
 use crate::values::hash::Hash;
 use crate::values::list::List;
-use crate::values::members::PrefetchStep;
+use crate::values::members::position::PrefetchStep;
 use crate::values::set::Set;
 use crate::values::sorted_set::SortedSet;
 use crate::values::stream::Stream;
 use crate::values::tracking::{Tracker, Tracking, Walkable};
-
-/// The type of a value, as the `TYPE` command names it. At most 16 types: an entry stores four bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Kind {
-    /// A string, including integers.
-    String = 0,
-    /// A list.
-    List = 1,
-    /// A set.
-    Set = 2,
-    /// A sorted set.
-    SortedSet = 3,
-    /// A hash.
-    Hash = 4,
-    /// A stream.
-    Stream = 5,
-}
-
-impl Kind {
-    /// Every type.
-    pub const ALL: [Self; 6] =
-        [Self::String, Self::List, Self::Set, Self::SortedSet, Self::Hash, Self::Stream];
-
-    /// The name on the wire.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::List => "list",
-            Self::Set => "set",
-            Self::SortedSet => "zset",
-            Self::Hash => "hash",
-            Self::Stream => "stream",
-        }
-    }
-
-    pub(crate) const fn from_bits(bits: u32) -> Self {
-        match bits {
-            0 => Self::String,
-            1 => Self::List,
-            2 => Self::Set,
-            3 => Self::SortedSet,
-            4 => Self::Hash,
-            _ => Self::Stream,
-        }
-    }
-}
 
 /// A value that is not a string. It is stored in its entry, so it is small: large parts of a type are boxed.
 #[derive(Debug)]

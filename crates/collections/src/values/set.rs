@@ -11,14 +11,15 @@
 //!
 //! Start reading at [`Set::add`].
 
-use crate::intset::IntSet;
+mod intset;
+
 use crate::memory::heap::Heap;
 use crate::number::{DecimalBuffer, decimal_len, parse_canonical};
 use crate::packed::Item;
-use crate::values::collection::{AllocContext, Collection};
 use crate::values::members::{Members, Place, PrefetchStep, Whole, below};
-use crate::values::object::{Kind, Object};
+use crate::values::parameters::AllocContext;
 use crate::values::tracking::{Tracker, Walkable};
+use intset::IntSet;
 
 /// The thresholds of the compact encodings.
 #[derive(Clone, Copy, Debug)]
@@ -419,12 +420,12 @@ impl Set {
         Self { form }
     }
 
-    /// See [`Object::is_large`].
+    /// See [`crate::Object::is_large`].
     pub(crate) fn is_large(&self) -> bool {
         matches!(&self.form, Form::Hashtable(members) if members.is_large())
     }
 
-    /// See [`Object::tracked`].
+    /// See [`crate::Object::tracked`].
     pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
         match &self.form {
             Form::Ints(_) => None,
@@ -482,32 +483,9 @@ fn members_of(alloc: AllocContext<'_>, ints: &IntSet) -> Members<Whole> {
     members
 }
 
-impl Collection for Set {
-    const KIND: Kind = Kind::Set;
-
-    fn new() -> Self {
+impl Default for Set {
+    fn default() -> Self {
         Self { form: Form::Ints(IntSet::new()) }
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        if let Object::Set(set) = object { Some(set) } else { None }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        if let Object::Set(set) = object { Some(set) } else { None }
-    }
-
-    fn into_object(self) -> Object {
-        Object::Set(self)
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        Set::len(self)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.is_empty()
     }
 }
 

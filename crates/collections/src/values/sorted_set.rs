@@ -24,12 +24,12 @@ pub use order::Bound;
 
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
-use crate::values::collection::{AllocContext, Collection};
-use crate::values::object::{Kind, Object};
+use crate::values::parameters::AllocContext;
 use crate::values::tracking::{Tracker, Walkable};
 use cursor::Cursor;
 use large::Large;
-use order::{SearchTarget, score_of};
+use leaf::score_of;
+use order::SearchTarget;
 use small::{Small, tag_of};
 
 /// The limits up to which a sorted set's encoding is `listpack`.
@@ -354,12 +354,12 @@ impl SortedSet {
         }
     }
 
-    /// See [`Object::is_large`].
+    /// See [`crate::Object::is_large`].
     pub(crate) fn is_large(&self) -> bool {
         matches!(&self.form, Form::Large(large) if !large.is_reported_as_listpack && large.is_large())
     }
 
-    /// See [`Object::tracked`].
+    /// See [`crate::Object::tracked`].
     pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
         if let Form::Large(large) = &self.form { Some(large.tracked()) } else { None }
     }
@@ -398,32 +398,9 @@ impl SortedSet {
     }
 }
 
-impl Collection for SortedSet {
-    const KIND: Kind = Kind::SortedSet;
-
-    fn new() -> Self {
+impl Default for SortedSet {
+    fn default() -> Self {
         Self { form: Form::Small(Small::default()) }
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        if let Object::SortedSet(set) = object { Some(set) } else { None }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        if let Object::SortedSet(set) = object { Some(set) } else { None }
-    }
-
-    fn into_object(self) -> Object {
-        Object::SortedSet(self)
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        SortedSet::len(self)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

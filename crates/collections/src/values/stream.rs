@@ -17,23 +17,21 @@ mod group;
 mod id;
 mod listpack_size;
 mod node;
+pub(crate) mod order;
 mod range;
 mod tracked;
 
 use std::collections::BTreeMap;
 
-use crate::estimate::estimated_sum;
-use crate::values::collection::Collection;
-use crate::values::object::{Kind, Object};
+use crate::values::estimate::estimated_sum;
 use crate::values::tracking::Tracker;
 
 pub use group::{Consumer, ConsumerIndex, Delivery, Group};
 pub use id::StreamId;
 use node::Node;
 pub use node::StreamEntry;
+pub use order::StreamPart;
 pub use range::{StreamRange, StreamRangeDown};
-pub(crate) use tracked::StreamOrder;
-pub use tracked::StreamPart;
 
 /// A stream of entries.
 #[derive(Debug, Default)]
@@ -492,35 +490,6 @@ impl Clone for Stream {
 fn before_change(tracker: &mut Tracker, first: StreamId, node: &Node) {
     if tracker.is_set() {
         tracker.preserve(|state| state.stream.before_change(first, node));
-    }
-}
-
-impl Collection for Stream {
-    const KIND: Kind = Kind::Stream;
-
-    fn new() -> Self {
-        Self::default()
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        if let Object::Stream(stream) = object { Some(stream) } else { None }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        if let Object::Stream(stream) = object { Some(stream) } else { None }
-    }
-
-    fn into_object(self) -> Object {
-        Object::Stream(Box::new(self))
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        Stream::len(self) as usize
-    }
-
-    fn is_empty(&self) -> bool {
-        false
     }
 }
 

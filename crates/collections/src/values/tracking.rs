@@ -27,9 +27,13 @@
 //! 2. A [`Tracking`] is used under the latch of its collection, or after the collection was dropped.
 //! 3. After [`Tracking::close`], and after the end of the walk, nothing is preserved or detached.
 //!
+//! This file depends on no collection type: beginning and walking are in `object/tracked.rs`, elements in tables in
+//! `tracking/in_table.rs`.
+//!
 //! Cost: a change of a collection that is not tracked tests one word of its memory.
 
 mod grains;
+mod in_table;
 
 use std::sync::{Arc, PoisonError};
 
@@ -37,11 +41,8 @@ use sync::{Mutex, MutexGuard};
 
 use crate::hasher::KeyHasher;
 use crate::packed::Item;
-use crate::values::entry::Entry;
-use crate::values::list::{ListOrder, ListPart};
-use crate::values::object::Object;
-use crate::values::stream::{StreamOrder, StreamPart};
-use crate::values::table::Table;
+use crate::values::list::order::{ListOrder, ListPart};
+use crate::values::stream::order::{StreamOrder, StreamPart};
 pub(crate) use grains::Grains;
 
 /// Elements from which on a collection is large.
@@ -163,10 +164,14 @@ pub(crate) trait Walkable: Send {
 }
 
 impl Tracking {
-    /// Begins to track a collection. Called under its latch, for reading by one thread or for writing. `None` if it
-    /// can't be walked in portions.
-    pub fn begin(object: &Object, hasher: &KeyHasher, sink: Box<dyn ElementSink>) -> Option<Arc<Self>> {
-        let ((tracker, parts), len) = (object.tracked()?, object.element_count());
+    /// Begins to track parts with this number of elements.
+    pub(crate) fn begin_with(
+        tracker: &Tracker,
+        parts: &dyn Walkable,
+        len: usize,
+        hasher: &KeyHasher,
+        sink: Box<dyn ElementSink>,
+    ) -> Arc<Self> {
         let mut state = State {
             sink,
             hasher: hasher.clone(),
@@ -182,27 +187,16 @@ impl Tracking {
         parts.begin(&mut state);
         let tracking = Arc::new(Self { cut_len: len, state: Mutex::new(state) });
         *tracker.lock() = Some(Arc::clone(&tracking));
-        Some(tracking)
+        tracking
     }
 
-    /// The snapshot that tracks a collection, if any. Called under its latch.
-    #[must_use]
-    pub fn of(object: &Object) -> Option<Arc<Self>> {
-        object.tracked()?.0.tracking()
+    /// Whether it tracks the parts with this tracker.
+    pub(crate) fn is_in(&self, tracker: &Tracker) -> bool {
+        tracker.lock().as_ref().is_some_and(|tracking| std::ptr::eq(&raw const **tracking, self))
     }
 
-    /// Whether it tracks this collection. Called under its latch.
-    #[must_use]
-    pub fn is_of(&self, object: &Object) -> bool {
-        let is_this = |tracking: &Arc<Self>| std::ptr::eq(&raw const **tracking, self);
-        object.tracked().is_some_and(|(tracker, _)| tracker.lock().as_ref().is_some_and(is_this))
-    }
-
-    /// Walks a portion of the collection. Called under its latch, for reading. Returns whether it was the last one;
-    /// the collection is not tracked any more then.
-    pub fn walk(&self, object: &Object, limits: PortionLimits) -> bool {
-        debug_assert!(self.is_of(object));
-        let Some((tracker, parts)) = object.tracked() else { return true };
+    /// Walks a portion of the parts, which are not tracked any more after the last one. Returns whether it was.
+    pub(crate) fn walk_parts(&self, tracker: &Tracker, parts: &dyn Walkable, limits: PortionLimits) -> bool {
         let is_done = self.lock().walk(parts, limits);
         if is_done {
             *tracker.lock() = None;
@@ -276,52 +270,6 @@ impl State {
     #[inline]
     pub(crate) fn visit(&mut self, len: usize) {
         self.visited_len += len;
-    }
-
-    /// Walks a table until the limits or its end. Returns whether it is the end.
-    pub(crate) fn walk_table(
-        &mut self,
-        table: &Table,
-        limits: PortionLimits,
-        element: impl Fn(Entry<'_>) -> Element<'_>,
-    ) -> bool {
-        while let Some(from) = self.table.next() {
-            if self.is_enough(limits) {
-                return false;
-            }
-            let Self { sink, table: grains, visited_len, .. } = self;
-            let next = table.visit_home(from >> Grains::TABLE_SHIFT, |position, entry| {
-                *visited_len += 1;
-                if !grains.is_preserved(position << Grains::TABLE_SHIFT) {
-                    sink.add(element(entry));
-                }
-            });
-            self.table.advance(next.map(|next| u64::from(next) << Grains::TABLE_SHIFT));
-        }
-        true
-    }
-
-    /// Preserves the entries of a table at the position of a hash that `is_ahead` of the walk, before they change.
-    pub(crate) fn preserve_in_table(
-        &mut self,
-        table: &Table,
-        hash: u64,
-        element: impl Fn(Entry<'_>) -> Element<'_>,
-        is_ahead: impl Fn(Entry<'_>, Option<&(u64, Box<[u8]>)>) -> bool,
-    ) {
-        let Self { sink, table: grains, last, .. } = self;
-        let Some(positions) = grains.begin_change(Table::position(hash) << Grains::TABLE_SHIFT) else {
-            return;
-        };
-        let mut next = Some((positions.start >> Grains::TABLE_SHIFT) as u32);
-        while let Some(from) = next.filter(|from| u64::from(*from) << Grains::TABLE_SHIFT < positions.end) {
-            next = table.visit_home(from, |position, entry| {
-                let is_in = positions.contains(&(u64::from(position) << Grains::TABLE_SHIFT));
-                if is_in && is_ahead(entry, last.as_ref()) {
-                    sink.add(element(entry));
-                }
-            });
-        }
     }
 }
 

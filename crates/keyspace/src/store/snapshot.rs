@@ -2,7 +2,7 @@
 //!
 //! A snapshot has the data of one instant, the *cut*, while clients are served. Walkers visit the slots in portions,
 //! under read latches. A change of a key that the walk of its slot has not reached first *preserves* the key: its entry is
-//! passed to the [`SnapshotSink`], and marked, so that the walk skips it. See `collections/src/snapshot.rs`.
+//! passed to the [`SnapshotSink`], and marked, so that the walk skips it. See `collections/src/table/snapshot.rs`.
 //!
 //! | state | from | by |
 //! |---|---|---|

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use sync::atomic::Ordering;
 
 use super::{Heap, HeapCore, core_of};
-use crate::bucket::ADDRESS_BITS;
+use crate::memory::ADDRESS_BITS;
 use crate::memory::size_class::LINE_SIZE;
 
 impl Heap {

@@ -6,13 +6,13 @@
 //! 2. No field expires before `earliest`; nor before `walked_earliest`, if its position is below `cursor`.
 
 use super::{Field, FieldExpiry, FieldWas};
+use crate::entry::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
+use crate::entry::{Entry, ValueRef};
 use crate::memory::heap::Heap;
 use crate::packed::Item;
-use crate::values::collection::AllocContext;
-use crate::values::entry::{Entry, ValueRef};
-use crate::values::members::{Keyed, Members, Place, PrefetchStep};
-use crate::values::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
-use crate::values::table::Table;
+use crate::table::Table;
+use crate::values::members::{Keyed, Member, Members, Place, PrefetchStep};
+use crate::values::parameters::AllocContext;
 use crate::values::tracking::{Element, Tracker, Walkable};
 
 /// Buckets that a step of expiry walks.
@@ -51,7 +51,9 @@ impl Keyed for Pair {
         let (field, value) = pair_items(element);
         Element::Field(field, value, None)
     }
+}
 
+impl Member for Pair {
     fn side_table_element(entry: Entry<'_>) -> Element<'_> {
         let (field, value) = items_of(entry);
         Element::Field(field, value, entry.expiry())

@@ -1,8 +1,10 @@
 //! A list that is filled from its left end to its right one: node by node, not element by element.
 
+use super::elements::{NODE_SIZE_MAX, SMALL_SIZE_MAX};
 use super::limits::listpack_size;
-use super::nodes::{Node, Nodes};
-use super::{Collection, List, NODE_SIZE_MAX, Repr, SMALL_SIZE_MAX};
+use super::node::Node;
+use super::nodes::Nodes;
+use super::{List, Repr};
 use crate::packed::{Builder, Item};
 
 /// A list that a loader fills.
@@ -54,7 +56,7 @@ impl ListBuilder {
             return List { repr: Repr::Small { elements, listpack_size, is_quicklist: false } };
         }
         self.end_run();
-        self.nodes.map_or_else(List::new, |nodes| List { repr: Repr::Large(nodes) })
+        self.nodes.map_or_else(List::default, |nodes| List { repr: Repr::Large(nodes) })
     }
 
     /// Makes a node of the elements, if there are any.

@@ -2,15 +2,19 @@
 
 use std::collections::VecDeque;
 
+use super::elements::{Elements, End, NODE_SIZE_MAX, SMALL_SIZE_MAX};
 use super::limits::{ListLimits, listpack_size};
-use super::{CHEAP_NODE_COUNT_MAX, Elements, End, NODE_SIZE_MAX, SMALL_SIZE_MAX, remove_equal};
-use crate::estimate::estimated_sum;
+use super::node::{Content, Node};
 use crate::memory::prefetch;
 use crate::packed::Item;
+use crate::values::estimate::estimated_sum;
 use crate::values::tracking::Tracker;
 
 /// Number of nodes from which on a new node at an end is allocated with its full capacity.
 const ROOMY_NODE_COUNT_MIN: usize = if crate::IS_TINY { 3 } else { 8 };
+
+/// Number of nodes whose dropping takes a few microseconds.
+pub(super) const CHEAP_NODE_COUNT_MAX: usize = 64;
 
 /// The place of an element: its node, and its index there.
 pub(super) type Place = (usize, usize);
@@ -24,129 +28,6 @@ pub(super) struct Nodes {
     /// Whether the encoding is `quicklist`.
     pub(super) is_quicklist: bool,
     pub(super) tracker: Tracker,
-}
-
-#[derive(Clone)]
-pub(super) struct Node {
-    /// Number of elements: stored here, so that finding an index does not touch the elements of other
-    /// nodes.
-    len: u32,
-    /// Bytes that its elements take in a listpack; 0 for a single one, whose size follows from its length.
-    listpack_size: u32,
-    pub(super) content: Content,
-}
-
-const _: () = assert!(size_of::<Node>() == size_of::<Content>() + 8);
-
-#[derive(Clone)]
-pub(super) enum Content {
-    Several(Elements),
-    /// One element that is too large to share a node.
-    Single(Box<[u8]>),
-}
-
-impl Node {
-    /// A node of one element.
-    pub(super) fn of(text: &[u8]) -> Self {
-        if text.len() > NODE_SIZE_MAX {
-            return Self { len: 1, listpack_size: 0, content: Content::Single(text.into()) };
-        }
-        let mut elements = Elements::new();
-        elements.push_back([text]);
-        Self::of_several(elements, listpack_size(Item::of_text(text)))
-    }
-
-    pub(super) fn of_several(elements: Elements, listpack_size: usize) -> Self {
-        let (len, listpack_size) = (elements.len() as u32, listpack_size as u32);
-        Self { len, listpack_size, content: Content::Several(elements) }
-    }
-
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.len as usize
-    }
-
-    #[inline]
-    fn at(&self, index: usize) -> Item<'_> {
-        match &self.content {
-            Content::Several(elements) => elements.at(index)[0],
-            Content::Single(text) => Item::Bytes(text),
-        }
-    }
-
-    /// Whether an element of this size may be added.
-    #[inline]
-    fn has_room_for(&self, text_size: usize) -> bool {
-        match &self.content {
-            Content::Several(elements) => {
-                elements.size() + text_size <= NODE_SIZE_MAX && elements.fits(text_size)
-            }
-            Content::Single(_) => false,
-        }
-    }
-
-    /// Adds an element that fits. `size`: its size in a listpack.
-    #[inline]
-    fn insert(&mut self, index: usize, text: &[u8], size: usize) {
-        if let Content::Several(elements) = &mut self.content {
-            elements.insert(index, [text]);
-            self.len += 1;
-            self.listpack_size += size as u32;
-        }
-    }
-
-    fn remove_range(&mut self, index: usize, count: usize) {
-        let size = self.listpack_size(index, count);
-        if let Content::Several(elements) = &mut self.content {
-            elements.remove_range(index, count);
-            self.len -= count as u32;
-            self.listpack_size -= size as u32;
-        }
-    }
-
-    /// Removes elements that are equal to `text`, whose size in a listpack is `size`, at most `count_max` of them.
-    /// Returns how many.
-    fn remove_equal(&mut self, text: &[u8], size: usize, from: End, count_max: usize) -> usize {
-        let removed = match &mut self.content {
-            Content::Several(elements) => {
-                let removed = remove_equal(elements, text, from, count_max);
-                self.listpack_size -= (removed * size) as u32;
-                removed
-            }
-            Content::Single(own) => usize::from(count_max > 0 && **own == *text),
-        };
-        self.len -= removed as u32;
-        removed
-    }
-
-    /// Whether an element is equal to `text`.
-    fn has(&self, text: &[u8]) -> bool {
-        match &self.content {
-            Content::Several(elements) => elements.count_of(text) > 0,
-            Content::Single(own) => **own == *text,
-        }
-    }
-
-    /// Splits off the elements from `index` on. Both parts must be nonempty.
-    fn split_off(&mut self, index: usize) -> Option<Self> {
-        let Content::Several(elements) = &mut self.content else { return None };
-        let tail = elements.split_off(index);
-        let size = tail.iter().map(|[item]| listpack_size(item)).sum();
-        self.len = index as u32;
-        self.listpack_size -= size as u32;
-        Some(Self::of_several(tail, size))
-    }
-
-    /// Bytes that some of the elements take in a listpack. Of all, it is known.
-    pub(super) fn listpack_size(&self, index: usize, count: usize) -> usize {
-        match &self.content {
-            Content::Several(_) if count == self.len() => self.listpack_size as usize,
-            Content::Several(elements) => {
-                elements.iter_from(index).take(count).map(|[item]| listpack_size(item)).sum()
-            }
-            Content::Single(text) => listpack_size(Item::Bytes(text)),
-        }
-    }
 }
 
 impl Default for Nodes {

@@ -23,7 +23,6 @@
 
 use crate::memory::prefetch;
 use crate::memory::size_class::LINE_SIZE;
-use crate::values::entry::Entry;
 use crate::values::tracking::Element;
 
 /// How elements are identified.
@@ -36,9 +35,6 @@ pub(crate) trait Keyed: 'static {
 
     /// An element of a leaf, in the form in which a snapshot stores it.
     fn element(element: &[u8]) -> Element<'_>;
-
-    /// An entry of the side table, in that form.
-    fn side_table_element(entry: Entry<'_>) -> Element<'_>;
 }
 
 /// The elements of one range of hashes.

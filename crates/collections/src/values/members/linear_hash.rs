@@ -9,12 +9,13 @@
 use std::marker::PhantomData;
 
 use super::leaf::{Keyed, LEAF_SIZE_MAX, Leaf, LeafMut, leaf_size, slots_for};
+use super::position::{ORDER_BITS, Place, PrefetchStep, scan_position, tag_of};
 use super::slabs::{BlockId, SlabPool};
-use super::{ORDER_BITS, Place, PrefetchStep, scan_position, tag_of};
+
 use crate::hasher::KeyHasher;
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
-use crate::values::collection::AllocContext;
+use crate::values::parameters::AllocContext;
 
 /// Mean number of elements in a leaf; up to twice as many in a leaf that is not yet split. Few under Miri,
 /// as with the next constant.

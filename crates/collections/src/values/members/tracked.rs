@@ -4,12 +4,13 @@
 //! new in the other. A split changes no position, nor does a merge that moves nothing to the side table.
 
 use super::linear_hash::LinearHashDirectory;
-use super::{Keyed, Many, Place, scan_position};
-use crate::Entry;
-use crate::estimate::{SAMPLE_LEN, estimated_sum};
+use super::position::{Place, scan_position};
+use super::{Keyed, Many, Member};
+use crate::entry::Entry;
+use crate::values::estimate::{SAMPLE_LEN, estimated_sum};
 use crate::values::tracking::{PortionLimits, State, Tracker, Walkable};
 
-impl<K: Keyed> Many<K> {
+impl<K: Member> Many<K> {
     pub(super) fn tracker(&self) -> &Tracker {
         &self.tracker
     }
@@ -91,7 +92,7 @@ fn preserve_in_leaf<K: Keyed>(directory: &LinearHashDirectory<K>, state: &mut St
     }
 }
 
-impl<K: Keyed> Walkable for Many<K> {
+impl<K: Member> Walkable for Many<K> {
     fn held_size(&self) -> usize {
         self.estimated_bytes(SAMPLE_LEN)
     }
@@ -117,7 +118,7 @@ impl<K: Keyed> Walkable for Many<K> {
     }
 }
 
-impl<K: Keyed> Many<K> {
+impl<K: Member> Many<K> {
     /// Bytes of memory that it owns, estimated from some of its elements.
     pub(super) fn estimated_bytes(&self, sample_len: usize) -> usize {
         let entries = self.side_table.iter().map(Entry::allocated_bytes);
@@ -126,7 +127,7 @@ impl<K: Keyed> Many<K> {
     }
 }
 
-impl<K: Keyed> Drop for Many<K> {
+impl<K: Member> Drop for Many<K> {
     #[inline]
     fn drop(&mut self) {
         if self.tracker.is_set() {

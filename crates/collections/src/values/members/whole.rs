@@ -1,10 +1,11 @@
 //! Members that are their own keys: those of sets.
 
-use super::{Keyed, Members, Place};
-use crate::values::collection::AllocContext;
-use crate::values::entry::Entry;
-use crate::values::owned_entry::{ExpiryChange, NewValue};
-use crate::values::table::Table;
+use super::position::Place;
+use super::{Keyed, Member, Members};
+use crate::entry::Entry;
+use crate::entry::owned_entry::{ExpiryChange, NewValue};
+use crate::table::Table;
+use crate::values::parameters::AllocContext;
 use crate::values::tracking::Element;
 
 /// Members that consist of their keys only.
@@ -22,7 +23,9 @@ impl Keyed for Whole {
     fn element(element: &[u8]) -> Element<'_> {
         Element::Member(element)
     }
+}
 
+impl Member for Whole {
     fn side_table_element(entry: Entry<'_>) -> Element<'_> {
         Element::Member(entry.key())
     }

@@ -5,7 +5,7 @@
 
 use super::leaf::Leaf;
 use super::tree::{Inner, Node, Tree};
-use crate::values::entry::Entry;
+use crate::entry::Entry;
 
 /// Largest number of inner levels; trees of up to 2^32 elements have fewer.
 const DEPTH_MAX: usize = 12;

@@ -7,14 +7,14 @@
 
 use super::Updated;
 use super::cursor::Cursor;
-use super::leaf::Link;
-use super::order::{SearchTarget, score_key, score_of};
+use super::leaf::{Link, score_of};
+use super::order::{SearchTarget, score_key};
 use super::tree::Tree;
+use crate::entry::Entry;
+use crate::entry::owned_entry::{ExpiryChange, NewValue};
 use crate::memory::heap::Heap;
-use crate::values::collection::AllocContext;
-use crate::values::entry::Entry;
-use crate::values::owned_entry::{ExpiryChange, NewValue};
-use crate::values::table::Table;
+use crate::table::Table;
+use crate::values::parameters::AllocContext;
 use crate::values::tracking::{Element, Grains, PortionLimits, State, Tracker, Walkable, is_large};
 
 #[derive(Default)]

@@ -14,10 +14,10 @@
 
 use std::ptr::NonNull;
 
-use super::order::{SearchTarget, score_key, score_of};
-use crate::bucket::ADDRESS_BITS;
+use super::order::{SearchTarget, partition_point, score_key};
+use crate::entry::{Entry, ValueRef};
+use crate::memory::ADDRESS_BITS;
 use crate::memory::prefetch;
-use crate::values::entry::Entry;
 
 /// Elements of a full leaf; few under Miri.
 pub(super) const LEAF_LEN_MAX: usize = if crate::IS_TINY { 14 } else { 62 };
@@ -294,17 +294,9 @@ fn shift_of(base: u64, end: u64) -> u8 {
     bits.saturating_sub(TAG_BITS) as u8
 }
 
-/// The first of the indexes `start..end` for which `is_behind` is false; it is true for those before.
+/// The score in the entry of a member.
 #[inline]
-pub(super) fn partition_point(start: usize, end: usize, mut is_behind: impl FnMut(usize) -> bool) -> usize {
-    let (mut low, mut high) = (start, end);
-    while low < high {
-        let middle = low.midpoint(high);
-        if is_behind(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
+pub(super) fn score_of(entry: Entry<'_>) -> f64 {
+    let ValueRef::Int(bits) = entry.value() else { unreachable!("a member's value is its score") };
+    f64::from_bits(bits as u64)
 }

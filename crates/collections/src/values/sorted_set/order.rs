@@ -3,8 +3,6 @@
 //! A score's *order* is a `u64` that compares as scores do: the bits of the double, inverted below zero. -0
 //! and 0 have the same order, so they are equal here as in C.
 
-use crate::values::entry::{Entry, ValueRef};
-
 /// A place between elements of a sorted set: a bound for counting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound<'a> {
@@ -73,11 +71,19 @@ pub(super) fn score_key(score: f64) -> u64 {
     bits ^ ((bits as i64 >> 63) as u64 | 1 << 63)
 }
 
-/// The score in the entry of a member.
+/// The first of the indexes `start..end` for which `is_behind` is false; it is true for those before.
 #[inline]
-pub(super) fn score_of(entry: Entry<'_>) -> f64 {
-    let ValueRef::Int(bits) = entry.value() else { unreachable!("a member's value is its score") };
-    f64::from_bits(bits as u64)
+pub(super) fn partition_point(start: usize, end: usize, mut is_behind: impl FnMut(usize) -> bool) -> usize {
+    let (mut low, mut high) = (start, end);
+    while low < high {
+        let middle = low.midpoint(high);
+        if is_behind(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
 }
 
 #[cfg(test)]

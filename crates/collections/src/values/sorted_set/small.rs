@@ -22,7 +22,7 @@
 //!    element.
 //! 4. Each tag is that of its member's hash.
 
-use super::order::{SearchTarget, score_key};
+use super::order::{SearchTarget, partition_point, score_key};
 use crate::memory::prefetch;
 
 /// Elements of the largest small set; few under Miri.
@@ -183,7 +183,7 @@ impl Small {
     /// Number of elements before the target.
     pub(super) fn position(&self, target: &SearchTarget<'_>) -> usize {
         let is_behind = |index: usize| target.is_behind(score_key(self.score(index)), || self.member(index));
-        super::leaf::partition_point(0, self.len(), is_behind)
+        partition_point(0, self.len(), is_behind)
     }
 
     /// Adds an absent member that fits. Returns its index.

@@ -20,10 +20,10 @@
 //!
 //! Start reading at [`Tree::insert`].
 
-use super::leaf::{LEAF_LEN_MAX, Leaf, Link, partition_point};
-use super::order::SearchTarget;
-use crate::estimate::estimated_sum;
-use crate::values::entry::Entry;
+use super::leaf::{LEAF_LEN_MAX, Leaf, Link};
+use super::order::{SearchTarget, partition_point};
+use crate::entry::Entry;
+use crate::values::estimate::estimated_sum;
 
 /// Children of a full inner node; few under Miri, where trees are small and are to be deep.
 const FANOUT: usize = if crate::IS_TINY { 4 } else { 32 };
@@ -522,10 +522,10 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::owned_entry::{ExpiryChange, NewValue};
     use crate::memory::heap::Heap;
-    use crate::values::owned_entry::{ExpiryChange, NewValue};
+    use crate::table::Table;
     use crate::values::sorted_set::order::score_key;
-    use crate::values::table::Table;
 
     #[test]
     fn planted_faults_are_noticed() {

@@ -1,11 +1,11 @@
 //! The invariants of a table as code, and statistics of its shape.
 
 #[cfg(test)]
-use crate::bucket::Volatility;
-use crate::bucket::{Item, Position, WIDTH};
-use crate::directory::Directory;
-use crate::segment::{Segment, capacity};
-use crate::values::table::Table;
+use crate::entry::volatility::Volatility;
+use crate::table::Table;
+use crate::table::bucket::{Item, Position, WIDTH};
+use crate::table::directory::Directory;
+use crate::table::segment::{Segment, capacity};
 
 /// The shape of a table, as `DEBUG HTSTATS` reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -145,8 +145,8 @@ fn require(holds: bool, what: &str) -> Result<(), String> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+    use crate::entry::owned_entry::{ExpiryChange, NewValue};
     use crate::memory::heap::Heap;
-    use crate::values::owned_entry::{ExpiryChange, NewValue};
 
     /// A table with a directory, crowded buckets and some expiries.
     fn table(heap: &Heap) -> Table {

@@ -13,13 +13,13 @@
 use sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use sync::simulation::{self, Gap};
 
-use crate::bucket::{Bucket, Position};
-use crate::directory::Directory;
-use crate::guess::Guess;
 use crate::memory::prefetch;
 use crate::memory::size_class::LINE_SIZE;
-use crate::segment::{ProbeSequence, SegmentRef};
-use crate::values::table::Table;
+use crate::table::Table;
+use crate::table::bucket::{Bucket, Position};
+use crate::table::directory::Directory;
+use crate::table::guess::Guess;
+use crate::table::segment::{ProbeSequence, SegmentRef};
 
 /// Bytes of an entry that are prefetched: an entry with a key of 16 bytes and a value of 64, or similar
 /// sizes. They may lie in three lines.

@@ -15,17 +15,25 @@
 //! Any number of threads may hold an [`Entry`] and set its access clock; all other changes go through
 //! [`crate::OwnedEntry`], its unique owner.
 
+pub(crate) mod exclusive;
+pub(crate) mod kind;
+pub(crate) mod owned_entry;
+pub(crate) mod value_size;
+pub(crate) mod volatility;
+mod writer;
+
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use sync::atomic::{AtomicU32, Ordering};
 
-use crate::bucket::Volatility;
+use crate::entry::kind::Kind;
+use crate::entry::value_size::ValueSize;
+use crate::entry::volatility::Volatility;
 use crate::memory::size_class::{BLOCK_SIZE_MAX, class_of, class_size};
 use crate::number::{DecimalBuffer, decimal_len};
-use crate::values::object::{Kind, Object};
-use crate::values::value_size::ValueSize;
+use crate::values::object::Object;
 
 /// Longest string value whose encoding may be `embstr`: with an empty key.
 pub const EMBSTR_SIZE_MAX: usize = 114;

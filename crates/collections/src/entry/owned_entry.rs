@@ -7,18 +7,19 @@
 //! Changes have the form "old owner in, new owner out" ([`OwnedEntry::with_value`] and similar): they reuse
 //! the block if the size class stays the same, and otherwise move to a new one.
 
-mod content;
+pub(super) mod content;
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::entry::exclusive::ExclusiveEntry;
+use crate::entry::kind::Kind;
+use crate::entry::writer::EntryWriter;
+use crate::entry::{Encoding, Entry, EntryLayout, Form, INLINE_SIZE_MAX, ValueRef};
 use crate::memory::heap::{self, Heap};
-use crate::number::{DecimalBuffer, may_be_canonical};
-use crate::values::entry::{
-    EMBSTR_SIZE_MAX, Encoding, Entry, EntryLayout, Form, Head, INLINE_SIZE_MAX, ValueRef,
-};
-use crate::values::object::{Kind, Object};
+use crate::number::DecimalBuffer;
+use crate::values::object::Object;
 
 use self::content::Content;
 
@@ -110,15 +111,13 @@ impl OwnedEntry {
         if self.entry().has_key(key) && unsafe { heap.owns(self.block, shape.size()) } {
             return self;
         }
-        // SAFETY: (1) the value keeps its size.
-        unsafe { self.moved(heap, Some(key), shape.has_expiry, shape.value_size) }
+        self.moved(heap, Some(key), shape.has_expiry)
     }
 
     /// The entry moved to another block.
     pub(crate) fn relocated(self, heap: &Heap) -> Self {
-        let shape = self.entry().shape();
-        // SAFETY: (1) the value keeps its size.
-        unsafe { self.moved(heap, None, shape.has_expiry, shape.value_size) }
+        let has_expiry = self.entry().shape().has_expiry;
+        self.moved(heap, None, has_expiry)
     }
 
     /// The same key with another value and expiry. The access clock stays.
@@ -130,8 +129,7 @@ impl OwnedEntry {
             && let NewValue::Auto(bytes) | NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
             && bytes.len() > INLINE_SIZE_MAX
         {
-            // SAFETY: (1) `self` owns the entry, whose form was just tested, and is not used meanwhile.
-            unsafe { Self::edit_large(self.block, |buffer| overwrite(buffer, bytes)) };
+            self.exclusive().edit_large(|buffer| overwrite(buffer, bytes));
             return self.with_expiry(heap, expiry);
         }
         let content = Content::of(value);
@@ -143,10 +141,10 @@ impl OwnedEntry {
         let (kind, form, access) = (content.kind(), content.form(), self.entry().access());
         // SAFETY: (1) the new content overwrites them below.
         unsafe { self.drop_value() };
-        // SAFETY: (1) the block has room for the shape, and (2) the new content follows.
-        unsafe { self.write_head(kind, form, access, shape) };
-        // SAFETY: (1) the block has room for the shape, which is the content's.
-        unsafe { self.write_content(heap, content, shape) };
+        // SAFETY: (1) the block has room for the shape. (2) The key stays; a new expiry follows, if there is one.
+        let mut writer = unsafe { EntryWriter::of_block(self.block, shape) };
+        writer.write_head(kind, form, access);
+        writer.write_content(heap, content);
         self.with_expiry(heap, expiry)
     }
 
@@ -154,18 +152,17 @@ impl OwnedEntry {
     pub(crate) fn with_expiry(mut self, heap: &Heap, expiry: Option<i64>) -> Self {
         let shape = self.entry().shape();
         if expiry.is_some() != shape.has_expiry {
-            // SAFETY: (1) the value keeps its size.
-            self = unsafe { self.moved(heap, None, expiry.is_some(), shape.value_size) };
+            self = self.moved(heap, None, expiry.is_some());
         }
         if let Some(at) = expiry {
-            // SAFETY: (1) the entry has an expiry, since it was moved if not before.
-            unsafe { self.write_expiry(at) };
+            // SAFETY: (1) it is the entry's layout. (2) The entry has an expiry, since it was moved if not before.
+            unsafe { EntryWriter::of_block(self.block, self.entry().shape()) }.write_expiry(at);
         }
         self
     }
 
     /// The same string extended with zeros or truncated to `len` bytes, as `raw`. Must not hold an object.
-    pub(crate) fn with_len(self, heap: &Heap, len: usize) -> Self {
+    pub(crate) fn with_len(mut self, heap: &Heap, len: usize) -> Self {
         let entry = self.entry();
         let mut decimal = DecimalBuffer::new();
         match entry.form() {
@@ -176,8 +173,7 @@ impl OwnedEntry {
                     reserve_amortised(buffer, len);
                     buffer.resize(len, 0);
                 };
-                // SAFETY: (1) `self` owns the entry, whose form was just tested, and is not used meanwhile.
-                unsafe { Self::edit_large(self.block, resize) };
+                self.exclusive().edit_large(resize);
                 self
             }
             Form::Int | Form::Embstr | Form::Raw if len > INLINE_SIZE_MAX => {
@@ -206,98 +202,22 @@ impl OwnedEntry {
                 reserve_amortised(buffer, buffer.len() + bytes.len());
                 buffer.extend_from_slice(bytes);
             };
-            // SAFETY: (1) `self` owns the entry, whose form was just tested, and is not used meanwhile.
-            unsafe { Self::edit_large(self.block, append) };
+            self.exclusive().edit_large(append);
             return self;
         }
         let old_len =
             self.entry().value().text_len().expect("callers have checked that the value is a string");
         self = self.with_len(heap, old_len + bytes.len());
-        // SAFETY: (1) `self` owns the entry and is not used meanwhile.
-        let text = unsafe { Self::bytes_of_block(self.block) }.expect("a resized string is not an integer");
+        let text = self.exclusive().into_bytes().expect("a resized string is not an integer");
         text[old_len..].copy_from_slice(bytes);
         self
     }
 
-    /// Overwrites a string without expiry by another one in its block: the most frequent case. `false`:
-    /// this is not possible ([`Self::with_value`] is needed), and nothing has changed.
-    ///
-    /// # Safety
-    /// 1. The block holds a complete entry, of which the caller has exclusive use.
-    #[inline(always)]
-    pub(crate) unsafe fn try_overwrite(block: NonNull<u8>, text: &[u8]) -> bool {
-        // SAFETY: (1) the entry does not change meanwhile.
-        let entry = unsafe { Entry::from_block(block) };
-        let old = entry.shape();
-        let shape = EntryLayout { value_size: text.len(), ..old };
-        let is_inline = matches!(entry.form(), Form::Int | Form::Embstr | Form::Raw);
-        let fits = text.len() <= INLINE_SIZE_MAX && !old.has_expiry && shape.same_block(old);
-        if !is_inline || !fits || may_be_canonical(text) {
-            return false;
-        }
-        let form = if text.len() <= EMBSTR_SIZE_MAX { Form::Embstr } else { Form::Raw };
-        let head = Head::new(Kind::String, form, entry.access(), shape);
-        // SAFETY: (1) a block starts with its head.
-        unsafe { block.cast::<Head>().write(head) };
-        let target = block.as_ptr().wrapping_add(shape.value_offset());
-        // SAFETY: (1) the block holds the shape, which has space for these bytes here.
-        unsafe { target.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
-        true
-    }
-
-    /// The bytes of the string in an entry's block, unless it is stored as an integer.
-    ///
-    /// # Safety
-    /// 1. The caller has exclusive use of the entry for `'a`.
-    pub(crate) unsafe fn bytes_of_block<'a>(block: NonNull<u8>) -> Option<&'a mut [u8]> {
-        // SAFETY: (1) the entry does not change meanwhile.
-        let entry = unsafe { Entry::from_block(block) };
-        let shape = entry.shape();
-        let (address, len) = match entry.form() {
-            Form::Embstr | Form::Raw => (block.as_ptr().wrapping_add(shape.value_offset()), shape.value_size),
-            Form::Large => {
-                let own = |text: &mut Arc<Vec<u8>>| {
-                    let buffer = Arc::make_mut(text);
-                    (buffer.as_mut_ptr(), buffer.len())
-                };
-                // SAFETY: (1) the form was just tested.
-                unsafe { Self::edit_large(block, own) }
-            }
-            Form::Int | Form::Object => return None,
-        };
-        // SAFETY: (1) these are the bytes of the value, exclusive to the caller.
-        Some(unsafe { std::slice::from_raw_parts_mut(address, len) })
-    }
-
-    /// Overwrites the integer in an entry's block. Returns whether the value is one.
-    ///
-    /// # Safety
-    /// 1. The caller has exclusive use of the entry.
+    /// Exclusive use of the entry.
     #[inline]
-    pub(crate) unsafe fn overwrite_int_of_block(block: NonNull<u8>, value: i64) -> bool {
-        // SAFETY: (1) the entry does not change meanwhile.
-        let entry = unsafe { Entry::from_block(block) };
-        let is_int = entry.form() == Form::Int;
-        if is_int {
-            let target = block.as_ptr().wrapping_add(entry.shape().value_offset()).cast::<i64>();
-            // SAFETY: (1) by the form there is an integer here, exclusive to the caller.
-            unsafe { target.write_unaligned(value) };
-        }
-        is_int
-    }
-
-    /// The object in an entry's block, if the value is one.
-    ///
-    /// # Safety
-    /// 1. The caller has exclusive use of the entry for `'a`.
-    pub(crate) unsafe fn object_of_block<'a>(block: NonNull<u8>) -> Option<&'a mut Object> {
-        // SAFETY: (1) the entry does not change meanwhile.
-        let entry = unsafe { Entry::from_block(block) };
-        if entry.form() != Form::Object {
-            return None;
-        }
-        // SAFETY: (1) the entry owns the object, and is exclusive to the caller.
-        Some(unsafe { &mut *entry.object_address() })
+    fn exclusive(&mut self) -> ExclusiveEntry<'_> {
+        // SAFETY: (1) `self` owns the entry, and is borrowed mutably.
+        unsafe { ExclusiveEntry::of_block(self.block) }
     }
 
     /// Whether dropping it may take long, so that it should be left to another thread.
@@ -324,53 +244,52 @@ impl OwnedEntry {
 
     fn build(heap: &Heap, key: &[u8], content: Content<'_>, expiry: Option<i64>, access: u32) -> Self {
         let shape = content.shape(expiry.is_some(), key.len());
-        // Nothing panics before it is complete.
-        let mut new = Self { block: heap.allocate(shape.size()) };
-        // SAFETY: (1) the block was allocated for the shape, and (2) its content is written below.
-        unsafe { new.write_head(content.kind(), content.form(), access, shape) };
+        let mut writer = EntryWriter::allocate(heap, shape);
+        writer.write_head(content.kind(), content.form(), access);
         if let Some(at) = expiry {
-            // SAFETY: (1) the shape has an expiry.
-            unsafe { new.write_expiry(at) };
+            writer.write_expiry(at);
         }
-        // SAFETY: (1) the block was allocated for the shape, which has a key of this length.
-        unsafe { new.write_key(key, shape) };
-        // SAFETY: (1) the block was allocated for the shape, which is the content's.
-        unsafe { new.write_content(heap, content, shape) };
-        new
+        writer.write_key(key);
+        writer.write_content(heap, content);
+        // SAFETY: (1) all parts were written.
+        unsafe { writer.finish() }
     }
 
-    /// Moves the value (of a string, its first `value_size` stored bytes) to a block of another shape,
-    /// under the same key unless a new one is given. The expiry is copied if there is one before and after.
+    /// Moves the value to another block, under the same key unless a new one is given. The expiry is copied if there is one
+    /// before and after.
+    fn moved(self, heap: &Heap, key: Option<&[u8]>, has_expiry: bool) -> Self {
+        let value_size = self.entry().shape().value_size;
+        // SAFETY: (1) the value keeps its size.
+        unsafe { self.moved_with_size(heap, key, has_expiry, value_size) }
+    }
+
+    /// As [`Self::moved`], but of a string that is stored in the entry only the first `value_size` bytes.
     ///
     /// # Safety
     /// 1. `value_size` is the value's size, unless the value is a string's bytes; if it is larger, the
     ///    caller writes the further bytes before they are read.
-    unsafe fn moved(self, heap: &Heap, key: Option<&[u8]>, has_expiry: bool, value_size: usize) -> Self {
+    unsafe fn moved_with_size(
+        self,
+        heap: &Heap,
+        key: Option<&[u8]>,
+        has_expiry: bool,
+        value_size: usize,
+    ) -> Self {
         let entry = self.entry();
-        let old = entry.shape();
         let key = key.unwrap_or(entry.key());
-        let is_object = entry.form() == Form::Object;
-        let shape = if is_object {
+        let shape = if entry.form() == Form::Object {
             EntryLayout::of_object(has_expiry, key.len())
         } else {
             EntryLayout { has_expiry, key_len: key.len(), value_size }
         };
-        let mut new = Self { block: heap.allocate(shape.size()) };
-        // SAFETY: (1) the block was allocated for the shape, and (2) its content is written below.
-        unsafe { new.write_head(entry.kind(), entry.form(), entry.access(), shape) };
+        let mut writer = EntryWriter::allocate(heap, shape);
+        writer.write_head(entry.kind(), entry.form(), entry.access());
         if has_expiry {
-            // SAFETY: (1) the shape has an expiry.
-            unsafe { new.write_expiry(entry.expiry().unwrap_or_default()) };
+            writer.write_expiry(entry.expiry().unwrap_or_default());
         }
-        // SAFETY: (1) the block was allocated for the shape, which has a key of this length.
-        unsafe { new.write_key(key, shape) };
-        let (source, target, size) = if is_object {
-            (old.object_offset(), shape.object_offset(), size_of::<Object>())
-        } else {
-            (old.value_offset(), shape.value_offset(), value_size.min(old.value_size))
-        };
-        // SAFETY: both ranges lie inside their entries, which are distinct.
-        unsafe { new.at(target).copy_from_nonoverlapping(self.at(source), size) };
+        writer.write_key(key);
+        // SAFETY: (1) only the block is freed below.
+        unsafe { writer.write_stored(&self) };
         if entry.form() == Form::Large {
             // SAFETY: (1) the form was just tested.
             let capacity = unsafe { entry.large_text() }.capacity() as isize;
@@ -378,7 +297,8 @@ impl OwnedEntry {
             self.core().note_external(-capacity);
         }
         self.free_block();
-        new
+        // SAFETY: (1) all parts were written, but for further bytes of the value, which (1) the caller writes.
+        unsafe { writer.finish() }
     }
 
     /// # Safety
@@ -388,92 +308,17 @@ impl OwnedEntry {
         let shape = EntryLayout { value_size: len, ..old };
         if !shape.same_block(old) {
             // SAFETY: (1) the value is a string's bytes; further bytes are written below.
-            self = unsafe { self.moved(heap, None, old.has_expiry, len) };
+            self = unsafe { self.moved_with_size(heap, None, old.has_expiry, len) };
         }
         let access = self.entry().access();
-        // SAFETY: (1) the block has space for the shape, and (2) further bytes follow.
-        unsafe { self.write_head(Kind::String, Form::Raw, access, shape) };
+        // SAFETY: (1) the block has space for the shape. (2) Key and bytes stay, further bytes follow.
+        unsafe { EntryWriter::of_block(self.block, shape) }.write_head(Kind::String, Form::Raw, access);
         if len > old.value_size {
             let tail = self.at(shape.value_offset() + old.value_size);
             // SAFETY: the tail lies inside the entry, whose block holds the new shape.
             unsafe { tail.write_bytes(0, len - old.value_size) };
         }
         self
-    }
-
-    /// Calls `edit` to change a long string, whose previous text may be shared.
-    ///
-    /// # Safety
-    /// 1. The block holds a complete entry of the form `Large`, of which the caller has exclusive use.
-    unsafe fn edit_large<T>(block: NonNull<u8>, edit: impl FnOnce(&mut Arc<Vec<u8>>) -> T) -> T {
-        // SAFETY: (1) the entry does not change meanwhile.
-        let entry = unsafe { Entry::from_block(block) };
-        let shape = entry.shape();
-        let target = block.as_ptr().wrapping_add(shape.value_offset()).cast::<*const Vec<u8>>();
-        // SAFETY: (1) by the form of the entry.
-        let address = unsafe { entry.large_address() };
-        // SAFETY: (1) the block is live and of this size.
-        let core = unsafe { heap::core_of(block, shape.size()) };
-        // SAFETY: (1) the entry holds a reference count of the text; the address is written back before it
-        // is read again.
-        let text = ManuallyDrop::new(unsafe { Arc::from_raw(address) });
-        let mut edited = EditedText { size_before: text.capacity(), text, target, core };
-        edit(&mut edited.text)
-    }
-
-    /// # Safety
-    /// 1. The block has room for the shape, which is that of the content.
-    unsafe fn write_content(&mut self, heap: &Heap, content: Content<'_>, shape: EntryLayout) {
-        let target = self.at(shape.value_offset());
-        match content {
-            Content::Int(value) => {
-                // SAFETY: (1) the shape has eight bytes here.
-                unsafe { target.cast::<i64>().write_unaligned(value) };
-            }
-            Content::Inline(_, bytes) => {
-                // SAFETY: (1) the shape has space for these bytes here, and the block is not shared.
-                unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-            }
-            Content::Large(text) => {
-                heap.core().note_external(text.capacity() as isize);
-                // SAFETY: (1) the shape has room for the address here.
-                unsafe { target.cast::<*const Vec<u8>>().write_unaligned(Arc::into_raw(text)) };
-            }
-            Content::Object(object) => {
-                let target = self.at(shape.object_offset()).cast::<Object>();
-                // SAFETY: (1) the shape has room for an object here, and a block is aligned to 8.
-                unsafe { target.write(object) };
-            }
-        }
-    }
-
-    /// # Safety
-    /// 1. The block has room for the shape.
-    /// 2. The caller writes all that the head describes before it is read.
-    unsafe fn write_head(&mut self, kind: Kind, form: Form, access: u32, shape: EntryLayout) {
-        // SAFETY: (1) a block is aligned to 8, and every shape has a head.
-        unsafe { self.block.cast::<Head>().write(Head::new(kind, form, access, shape)) };
-    }
-
-    /// # Safety
-    /// 1. The entry has an expiry.
-    unsafe fn write_expiry(&mut self, at: i64) {
-        let target = self.at(EntryLayout::expiry_offset()).cast::<i64>();
-        // SAFETY: (1) the expiry is at this address.
-        unsafe { target.write_unaligned(at) };
-    }
-
-    /// # Safety
-    /// 1. The block has room for the shape, which has a key of this length.
-    unsafe fn write_key(&mut self, key: &[u8], shape: EntryLayout) {
-        if let Some(offset) = shape.long_key_len_offset() {
-            let target = self.at(offset).cast::<u32>();
-            // SAFETY: (1) the shape has a long key length here.
-            unsafe { target.write_unaligned(key.len() as u32) };
-        }
-        let target = self.at(shape.key_offset());
-        // SAFETY: (1) the shape has space for the key here, and the block is not shared.
-        unsafe { target.copy_from_nonoverlapping(key.as_ptr(), key.len()) };
     }
 
     /// Frees the value's memory outside the block; its stored bytes are stale afterwards.
@@ -526,26 +371,6 @@ impl Drop for OwnedEntry {
         unsafe { self.drop_value() };
         // SAFETY: the block was allocated for an entry of the same class, and `self` was its only owner.
         unsafe { heap::free(self.block, size) };
-    }
-}
-
-/// A long string during a change. Its address returns to the entry, and its bytes to the count, also in a
-/// panic.
-struct EditedText<'a> {
-    text: ManuallyDrop<Arc<Vec<u8>>>,
-    size_before: usize,
-    /// Invariant: the place of the address in the entry, which is exclusive to this change.
-    target: *mut *const Vec<u8>,
-    core: &'a heap::HeapCore,
-}
-
-impl Drop for EditedText<'_> {
-    fn drop(&mut self) {
-        self.core.note_external(self.text.capacity() as isize - self.size_before as isize);
-        // SAFETY: the text is taken only here.
-        let text = unsafe { ManuallyDrop::take(&mut self.text) };
-        // SAFETY: the invariant.
-        unsafe { self.target.write_unaligned(Arc::into_raw(text)) };
     }
 }
 

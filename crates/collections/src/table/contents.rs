@@ -3,11 +3,11 @@
 use sync::simulation::{self, Fault, Gap, planted};
 
 use super::Table;
-use crate::directory::Directory;
+use crate::entry::owned_entry::OwnedEntry;
 use crate::memory::heap::Heap;
 use crate::memory::replaced::Retired;
-use crate::segment::SegmentRef;
-use crate::values::owned_entry::OwnedEntry;
+use crate::table::directory::Directory;
+use crate::table::segment::SegmentRef;
 
 impl Table {
     /// Frees all entries, and the segments once no hint leads to them. The table is empty afterwards.
@@ -50,7 +50,7 @@ impl Table {
     }
 
     /// Queues memory to which the table itself no longer leads, or retires it at once if there is no hint.
-    pub(crate) fn retire(&mut self, retired: Retired) {
+    pub(super) fn retire(&mut self, retired: Retired) {
         if self.has_hint && !planted(Fault::RetireBeforeUnlink) {
             self.replaced.push(retired);
         } else {
@@ -71,15 +71,14 @@ impl Table {
     }
 
     /// Takes the segments and the directory. The table is empty afterwards.
-    pub(crate) fn take_memory(&mut self) -> Vec<Retired> {
+    pub(super) fn take_memory(&mut self) -> Vec<Retired> {
         let segments: Vec<_> = self.segments().map(|(_, segment)| segment.reference).collect();
         let root = std::mem::replace(&mut self.root, SegmentRef::NONE);
         // SAFETY: (1) the table leads to nothing any more.
-        let mut memory: Vec<_> =
-            segments.into_iter().map(|segment| unsafe { retired_segment(segment) }).collect();
+        let mut memory: Vec<_> = segments.into_iter().map(|segment| unsafe { segment.retired() }).collect();
         if root.is_directory() {
             // SAFETY: (1) likewise.
-            memory.push(unsafe { retired_directory(root) });
+            memory.push(unsafe { Directory::retired(root) });
         }
         memory
     }
@@ -92,22 +91,4 @@ impl Drop for Table {
         self.take_memory().into_iter().for_each(Heap::retire);
         self.replaced.retire();
     }
-}
-
-/// The memory of a segment.
-///
-/// # Safety
-/// 1. A table owned it and no longer leads to it; and this is called once for it.
-pub(crate) unsafe fn retired_segment(segment: SegmentRef) -> Retired {
-    // SAFETY: (1) it was allocated with this size, and (2) no other owner has it.
-    unsafe { Retired::new(segment.memory(), segment.size()) }
-}
-
-/// The memory of a directory.
-///
-/// # Safety
-/// 1. A table owned it and no longer leads to it; and this is called once for it.
-pub(crate) unsafe fn retired_directory(directory: SegmentRef) -> Retired {
-    // SAFETY: (1) it was allocated with this size, and (2) no other owner has it.
-    unsafe { Retired::new(directory.memory(), Directory::size(directory.depth())) }
 }

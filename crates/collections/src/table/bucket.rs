@@ -20,6 +20,9 @@ use std::ptr::NonNull;
 
 use sync::atomic::{AtomicU64, Ordering};
 
+use crate::entry::volatility::Volatility;
+use crate::memory::ADDRESS_BITS;
+
 /// Average bytes of the table for each key: a bucket holds seven keys and is three quarters full.
 pub const TABLE_BYTES_A_KEY: usize = 12;
 
@@ -67,8 +70,6 @@ pub(crate) struct Item {
     tagged_address: u64,
 }
 
-/// Bits of an address in user space, as x86-64 and aarch64 Linux map them by default.
-pub(crate) const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 8;
 /// The bit of an entry that the running snapshot no longer needs.
 const PRESERVED: u64 = 4;
@@ -82,41 +83,13 @@ const LOW_BYTES: u64 = 0x0001_0101_0101_0101;
 const LOW_BYTES_TOP_BITS: u64 = 0x0080_8080_8080_8080;
 const LOW_BYTES_OTHER_BITS: u64 = 0x007F_7F7F_7F7F_7F7F;
 
-/// Whether an entry's key, or members of its value, have an expiry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Volatility(u64);
-
-impl Volatility {
-    const KEY: u64 = 1;
-    const MEMBERS: u64 = 2;
-    const MASK: u64 = Self::KEY | Self::MEMBERS;
-
-    #[inline]
-    pub(crate) fn new(has_expiry: bool, has_volatile_members: bool) -> Self {
-        let members = if has_volatile_members { Self::MEMBERS } else { 0 };
-        Self(u64::from(has_expiry) | members)
-    }
-
-    /// Whether the key has an expiry.
-    #[inline]
-    pub(crate) fn is_volatile(self) -> bool {
-        self.0 & Self::KEY != 0
-    }
-
-    /// Whether members of the value have an expiry.
-    #[inline]
-    pub(crate) fn has_volatile_members(self) -> bool {
-        self.0 & Self::MEMBERS != 0
-    }
-}
-
 impl Item {
     /// An item for an entry whose block is at `block`.
     #[inline]
     pub(crate) fn new(position: Position, block: NonNull<u8>, volatility: Volatility) -> Self {
         let address = block.as_ptr().expose_provenance() as u64;
         debug_assert_eq!(address & !ADDRESS_MASK, 0, "heaps check their addresses, blocks are aligned to 8");
-        Self { position, tagged_address: address | volatility.0 }
+        Self { position, tagged_address: address | volatility.bits() }
     }
 
     #[inline]
@@ -131,13 +104,13 @@ impl Item {
 
     #[inline]
     pub(crate) fn volatility(self) -> Volatility {
-        Volatility(self.tagged_address & Volatility::MASK)
+        Volatility::from_bits(self.tagged_address)
     }
 
     /// The same entry with another volatility.
     #[inline]
     pub(crate) fn with_volatility(self, volatility: Volatility) -> Self {
-        Self { tagged_address: self.tagged_address & !Volatility::MASK | volatility.0, ..self }
+        Self { tagged_address: self.tagged_address & !Volatility::MASK | volatility.bits(), ..self }
     }
 
     /// Whether the running snapshot no longer needs the entry.

@@ -8,10 +8,11 @@ use std::ptr::NonNull;
 
 use sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::bucket::{POSITION_BITS, Position};
 use crate::memory::heap::Heap;
+use crate::memory::replaced::Retired;
 use crate::memory::size_class::LINE_SIZE;
-use crate::segment::SegmentRef;
+use crate::table::bucket::{POSITION_BITS, Position};
+use crate::table::segment::SegmentRef;
 
 const WORD_SIZE: usize = size_of::<AtomicU64>() + size_of::<AtomicU32>();
 
@@ -36,6 +37,15 @@ impl<'a> Directory<'a> {
         // SAFETY: the block has at least `size` bytes, and only this thread has its address.
         unsafe { memory.write_bytes(0, size) };
         SegmentRef::to_directory(memory, depth)
+    }
+
+    /// The memory of a directory.
+    ///
+    /// # Safety
+    /// 1. A table owned it and no longer leads to it; and this is called once for it.
+    pub(crate) unsafe fn retired(reference: SegmentRef) -> Retired {
+        // SAFETY: (1) it was allocated with this size, and (2) no other owner has it.
+        unsafe { Retired::new(reference.memory(), Self::size(reference.depth())) }
     }
 
     /// A view of a directory.

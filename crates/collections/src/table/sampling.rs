@@ -6,14 +6,14 @@
 //! An entry's name is the bits of its hash that the table uses. Two entries of one table have the same name
 //! with a probability of 2^-24, so removal by name checks the entry.
 
-use crate::bucket::{Item, POSITION_BITS, Position, WIDTH};
+use crate::entry::Entry;
+use crate::entry::owned_entry::OwnedEntry;
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
-use crate::segment::{Place, Segment};
-use crate::values::entry::Entry;
-use crate::values::entry_mut::EntryMut;
-use crate::values::owned_entry::OwnedEntry;
-use crate::values::table::Table;
+use crate::table::Table;
+use crate::table::bucket::{Item, POSITION_BITS, Position, WIDTH};
+use crate::table::entry_mut::EntryMut;
+use crate::table::segment::{Place, Segment};
 
 /// The parameters of a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -139,8 +139,8 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+    use crate::entry::owned_entry::{ExpiryChange, NewValue};
     use crate::hasher::KeyHasher;
-    use crate::values::owned_entry::{ExpiryChange, NewValue};
 
     fn table(heap: &Heap, key_count: u32, expiry_of: impl Fn(u32) -> ExpiryChange) -> Table {
         let hasher = KeyHasher::new([1, 2, 3, 4]);

@@ -13,11 +13,11 @@
 //! The walk removes marks under the slot's read latch. No other thread writes the words meanwhile, as there is one walk
 //! for a slot; readers ignore the mark.
 
-use crate::bucket::Position;
-use crate::segment::{Place, Segment};
-use crate::values::entry::Entry;
-use crate::values::table::Table;
-use crate::walk::next_position;
+use crate::entry::Entry;
+use crate::table::Table;
+use crate::table::bucket::Position;
+use crate::table::segment::{Place, Segment};
+use crate::table::walk::next_position;
 
 impl Table {
     /// The position of a key, as [`Self::snapshot_walk`] counts them.
@@ -51,16 +51,12 @@ impl Table {
             return None;
         }
         let from = Position::new(from);
-        let segment = self.segment(from);
-        for place in segment.places_of_home(segment.reference.home(from)) {
-            if place.item.position < from {
-                continue;
-            }
+        let (segment, entries) = self.entries_of_home(from, |item| item.position >= from);
+        for (place, entry) in entries {
             if place.item.is_preserved() {
                 place.bucket.store(place.index, place.item.with_preserved(false));
             } else {
-                // SAFETY: (1) the segment is the table's.
-                visit(unsafe { self.entry_of(place.item) });
+                visit(entry);
             }
         }
         next_position(segment, from)
@@ -74,12 +70,9 @@ impl Table {
             return None;
         }
         let from = Position::new(from);
-        let segment = self.segment(from);
-        for place in segment.places_of_home(segment.reference.home(from)) {
-            if place.item.position >= from {
-                // SAFETY: (1) the segment is the table's.
-                visit(place.item.position.get(), unsafe { self.entry_of(place.item) });
-            }
+        let (segment, entries) = self.entries_of_home(from, |item| item.position >= from);
+        for (place, entry) in entries {
+            visit(place.item.position.get(), entry);
         }
         next_position(segment, from)
     }
@@ -109,8 +102,8 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::owned_entry::{ExpiryChange, NewValue};
     use crate::memory::heap::Heap;
-    use crate::values::owned_entry::{ExpiryChange, NewValue};
 
     fn hash_of(number: u64) -> u64 {
         // Few positions, so that some have several keys.

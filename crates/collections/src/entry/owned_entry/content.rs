@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::NewValue;
+use crate::entry::kind::Kind;
+use crate::entry::{EMBSTR_SIZE_MAX, EntryLayout, Form, INLINE_SIZE_MAX};
 use crate::number::parse_canonical;
-use crate::values::entry::{EMBSTR_SIZE_MAX, EntryLayout, Form, INLINE_SIZE_MAX};
-use crate::values::object::{Kind, Object};
+use crate::values::object::Object;
 
 /// A value in the form in which it will be stored.
-pub(super) enum Content<'v> {
+pub(in crate::entry) enum Content<'v> {
     Int(i64),
     Inline(Form, &'v [u8]),
     Large(Arc<Vec<u8>>),
@@ -16,7 +17,7 @@ pub(super) enum Content<'v> {
 }
 
 impl<'v> Content<'v> {
-    pub(super) fn of(value: NewValue<'v>) -> Self {
+    pub(in crate::entry) fn of(value: NewValue<'v>) -> Self {
         match value {
             NewValue::Int(value) => Self::Int(value),
             NewValue::Object(object) => Self::Object(*object),
@@ -32,7 +33,7 @@ impl<'v> Content<'v> {
     }
 
     /// A string that is longer than those kept inside of entries.
-    pub(super) fn large(bytes: Vec<u8>) -> Self {
+    pub(in crate::entry) fn large(bytes: Vec<u8>) -> Self {
         Self::Large(Arc::new(bytes))
     }
 
@@ -45,7 +46,7 @@ impl<'v> Content<'v> {
     }
 
     /// The shape of an entry that holds it.
-    pub(super) fn shape(&self, has_expiry: bool, key_len: usize) -> EntryLayout {
+    pub(in crate::entry) fn shape(&self, has_expiry: bool, key_len: usize) -> EntryLayout {
         let value_size = match self {
             Self::Int(_) => size_of::<i64>(),
             Self::Inline(_, bytes) => bytes.len(),
@@ -55,11 +56,11 @@ impl<'v> Content<'v> {
         EntryLayout { has_expiry, key_len, value_size }
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(in crate::entry) fn kind(&self) -> Kind {
         if let Self::Object(object) = self { object.kind() } else { Kind::String }
     }
 
-    pub(super) fn form(&self) -> Form {
+    pub(in crate::entry) fn form(&self) -> Form {
         match self {
             Self::Int(_) => Form::Int,
             Self::Inline(form, _) => *form,

@@ -23,39 +23,51 @@
 //!
 //! Cost: a search reads 1.15 buckets on average and one entry; growth moves at most 385 words.
 //!
-//! Lookups are in `lookup.rs`. Start reading at [`Table::find`], then [`Table::upsert`].
+//! Start reading at [`Table::find`] (`lookup.rs`), then [`Table::upsert`].
 
+pub(crate) mod bucket;
+pub(crate) mod check;
 mod contents;
 mod copying;
+pub(crate) mod defragment;
+mod directory;
+pub(crate) mod entry_mut;
+pub(crate) mod guess;
+pub(crate) mod hint;
+mod lookup;
+pub(crate) mod sampling;
+mod segment;
+mod snapshot;
+pub(crate) mod walk;
 
-use crate::bucket::{Item, POSITION_BITS, Position, Volatility};
-use crate::directory::Directory;
-use crate::guess::Guess;
+use crate::entry::Entry;
+use crate::entry::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
+use crate::entry::value_size::ValueSize;
+use crate::entry::volatility::Volatility;
 use crate::memory::heap::Heap;
 use crate::memory::replaced::Replaced;
-use crate::segment::{
+use crate::table::bucket::{Item, POSITION_BITS, Position};
+use crate::table::directory::Directory;
+use crate::table::entry_mut::EntryMut;
+use crate::table::guess::Guess;
+use crate::table::segment::{
     BUCKET_COUNT_SPLIT, Filler, Place, Segment, SegmentRef, bucket_count_after, bucket_count_for, capacity,
 };
-use crate::values::entry::Entry;
-use crate::values::entry_mut::EntryMut;
-use crate::values::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
-use crate::values::value_size::ValueSize;
-use contents::{retired_directory, retired_segment};
 
 /// The map of one slot for one logical database.
 ///
 /// Dropping it frees its entries and retires its segments; its hint must be published before, to lead
 /// elsewhere.
 pub struct Table {
-    pub(crate) root: SegmentRef,
-    pub(crate) len: usize,
-    pub(crate) volatile_len: u32,
-    pub(crate) volatile_members_len: u32,
-    pub(crate) deepest_count: u32,
+    root: SegmentRef,
+    len: usize,
+    volatile_len: u32,
+    volatile_members_len: u32,
+    deepest_count: u32,
     /// Whether a hint may lead to it.
-    pub(crate) has_hint: bool,
+    has_hint: bool,
     /// Replaced memory to which the hint may still lead.
-    pub(crate) replaced: Replaced,
+    replaced: Replaced,
 }
 
 // A slot's table, latch, hint and a pointer must fit a cache line.
@@ -102,7 +114,7 @@ impl Table {
         Self::empty(true)
     }
 
-    pub(crate) const fn empty(has_hint: bool) -> Self {
+    const fn empty(has_hint: bool) -> Self {
         Self {
             root: SegmentRef::NONE,
             len: 0,
@@ -271,12 +283,12 @@ impl Table {
     }
 
     /// The bits that a [`crate::Hint`] stores.
-    pub(crate) fn hint_bits(&self) -> u64 {
+    fn hint_bits(&self) -> u64 {
         self.root.bits()
     }
 
     /// Each segment with the first position of its range, in order.
-    pub(crate) fn segments(&self) -> impl Iterator<Item = (Position, Segment<'_>)> {
+    fn segments(&self) -> impl Iterator<Item = (Position, Segment<'_>)> {
         let directory = self.directory().into_iter().flat_map(Directory::segments);
         let only =
             (!self.root.is_directory() && !self.root.is_none()).then_some((Position::new(0), self.root));
@@ -286,9 +298,24 @@ impl Table {
 
     /// The segment of this position; one without buckets if the table has none.
     #[inline]
-    pub(crate) fn segment(&self, position: Position) -> Segment<'_> {
+    fn segment(&self, position: Position) -> Segment<'_> {
         // SAFETY: the table owns its segments, and is borrowed as long as the view.
         unsafe { self.segment_ref(position).view() }
+    }
+
+    /// The segment of this position, and the entries with the same home that `takes` selects, each with its place. Reads no
+    /// entry.
+    #[inline]
+    fn entries_of_home<'a>(
+        &'a self,
+        position: Position,
+        takes: impl Fn(Item) -> bool,
+    ) -> (Segment<'a>, impl Iterator<Item = (Place<'a>, Entry<'a>)>) {
+        let segment = self.segment(position);
+        let places = segment.places_of_home(segment.reference.home(position));
+        // SAFETY: (1) the segment is the table's, which is borrowed for `'a`.
+        let entry_of = |place: Place<'a>| (place, unsafe { self.entry_of(place.item) });
+        (segment, places.filter(move |place| takes(place.item)).map(entry_of))
     }
 
     /// The entry of an item.
@@ -296,7 +323,7 @@ impl Table {
     /// # Safety
     /// 1. The table has the item, and owns its entry as long as the view is borrowed.
     #[inline]
-    pub(crate) unsafe fn entry_of(&self, item: Item) -> Entry<'_> {
+    unsafe fn entry_of(&self, item: Item) -> Entry<'_> {
         // SAFETY: (1) the block holds the entry, which changes only while the table is borrowed mutably.
         unsafe { Entry::from_block(item.block()) }
     }
@@ -306,7 +333,7 @@ impl Table {
     /// # Safety
     /// 1. `segment` is one of the table's, and `place` is in it.
     /// 2. The table has `place.item` there, and the place is not used afterwards.
-    pub(crate) unsafe fn take_out(&mut self, segment: Segment<'_>, place: Place<'_>) -> OwnedEntry {
+    unsafe fn take_out(&mut self, segment: Segment<'_>, place: Place<'_>) -> OwnedEntry {
         segment.remove(place);
         self.len -= 1;
         self.forget_volatility(place.item.volatility());
@@ -318,7 +345,7 @@ impl Table {
     }
 
     /// Shrinks or merges the segment of this position, if it has become too empty.
-    pub(crate) fn make_compact(&mut self, heap: &Heap, position: Position) {
+    fn make_compact(&mut self, heap: &Heap, position: Position) {
         let segment = self.segment_ref(position);
         let bucket_count = segment.bucket_count();
         let len = self.segment_len(position);
@@ -335,13 +362,13 @@ impl Table {
     }
 
     #[inline]
-    pub(crate) fn note_volatility(&mut self, volatility: Volatility) {
+    fn note_volatility(&mut self, volatility: Volatility) {
         self.volatile_len += u32::from(volatility.is_volatile());
         self.volatile_members_len += u32::from(volatility.has_volatile_members());
     }
 
     #[inline]
-    pub(crate) fn forget_volatility(&mut self, volatility: Volatility) {
+    fn forget_volatility(&mut self, volatility: Volatility) {
         self.volatile_len -= u32::from(volatility.is_volatile());
         self.volatile_members_len -= u32::from(volatility.has_volatile_members());
     }
@@ -352,7 +379,7 @@ impl Table {
     }
 
     #[inline]
-    pub(crate) fn segment_ref(&self, position: Position) -> SegmentRef {
+    fn segment_ref(&self, position: Position) -> SegmentRef {
         self.directory().map_or(self.root, |directory| directory.segment(position))
     }
 
@@ -444,20 +471,18 @@ impl Table {
     }
 
     /// Replaces the segment of this position by one of another size.
-    pub(crate) fn rebuild(&mut self, heap: &Heap, position: Position, bucket_count: usize) {
+    fn rebuild(&mut self, heap: &Heap, position: Position, bucket_count: usize) {
         let old = self.segment_ref(position);
-        let new = SegmentRef::allocate(heap, bucket_count, old.depth());
-        // SAFETY: only this table frees it.
-        let mut filler = Filler::new(unsafe { new.view() });
+        let mut filler = Filler::new(heap, bucket_count, old.depth());
         // SAFETY: the memory is retired below at the earliest.
         let items = unsafe { old.view() }.items();
         items.for_each(|item| filler.insert(item));
         match self.directory() {
-            Some(directory) => directory.set(position, new),
-            None => self.root = new,
+            Some(directory) => directory.set(position, filler.finish()),
+            None => self.root = filler.finish(),
         }
         // SAFETY: (1) the table has replaced it by another one.
-        self.retire(unsafe { retired_segment(old) });
+        self.retire(unsafe { old.retired() });
     }
 
     /// Splits the segment of this position by one more bit. Its depth is below the directory's.
@@ -472,22 +497,18 @@ impl Table {
         let left_len = segment.items().filter(|item| item.position.get() & bit == 0).count();
         let right_len = directory.len(position) - left_len;
         let halves = [(left_start, left_len), (left_start + bit, right_len)];
-        let halves = halves.map(|(start, len)| {
-            let half = SegmentRef::allocate(heap, bucket_count_for(len + len / 16), depth);
-            (Position::new(start), len, half)
-        });
-        // SAFETY: only this table frees them.
-        let mut fillers = halves.map(|(_, _, half)| Filler::new(unsafe { half.view() }));
+        let mut fillers = halves.map(|(_, len)| Filler::new(heap, bucket_count_for(len + len / 16), depth));
         for item in segment.items() {
             fillers[usize::from(item.position.get() & bit != 0)].insert(item);
         }
-        for (start, len, half) in halves {
-            directory.set(start, half);
+        for ((start, len), filler) in halves.into_iter().zip(fillers) {
+            let start = Position::new(start);
+            directory.set(start, filler.finish());
             directory.set_len(start, len);
         }
         self.deepest_count += if depth == self.root.depth() { 2 } else { 0 };
         // SAFETY: (1) the table has replaced it by two others.
-        self.retire(unsafe { retired_segment(old) });
+        self.retire(unsafe { old.retired() });
     }
 
     /// Merges the segment of this position with the other half of its split, if both are small.
@@ -504,21 +525,19 @@ impl Table {
         if left.depth() != right.depth() || len > MERGED_LEN_MAX {
             return false;
         }
-        let merged = SegmentRef::allocate(heap, bucket_count_for(len + len / 4), depth - 1);
-        // SAFETY: only this table frees it.
-        let mut filler = Filler::new(unsafe { merged.view() });
+        let mut filler = Filler::new(heap, bucket_count_for(len + len / 4), depth - 1);
         for half in [left, right] {
             // SAFETY: the memory is retired below at the earliest.
             let items = unsafe { half.view() }.items();
             items.for_each(|item| filler.insert(item));
         }
-        directory.set(position, merged);
+        directory.set(position, filler.finish());
         directory.set_len(position, len);
         self.deepest_count -= if depth == self.root.depth() { 2 } else { 0 };
         // SAFETY: (1) the table has replaced both by another one.
-        self.retire(unsafe { retired_segment(left) });
+        self.retire(unsafe { left.retired() });
         // SAFETY: (1) likewise.
-        self.retire(unsafe { retired_segment(right) });
+        self.retire(unsafe { right.retired() });
         if self.deepest_count == 0 {
             self.halve_directory(heap);
         }
@@ -539,7 +558,7 @@ impl Table {
             let directory = self.root;
             self.root = self.segment_ref(Position::new(0));
             // SAFETY: (1) the table has no directory any more.
-            self.retire(unsafe { retired_directory(directory) });
+            self.retire(unsafe { Directory::retired(directory) });
         } else {
             self.replace_directory(heap, depth);
             let is_deepest = |segment: &Segment<'_>| segment.reference.depth() == depth;
@@ -558,7 +577,7 @@ impl Table {
         let old = std::mem::replace(&mut self.root, new);
         if old.is_directory() {
             // SAFETY: (1) the table has replaced it by another one.
-            self.retire(unsafe { retired_directory(old) });
+            self.retire(unsafe { Directory::retired(old) });
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Deep copies of tables: segment by segment, each of the size of its original.
 
 use super::Table;
-use crate::bucket::Item;
-use crate::directory::Directory;
+use crate::entry::owned_entry::OwnedEntry;
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
-use crate::segment::{Filler, SegmentRef};
-use crate::values::owned_entry::OwnedEntry;
+use crate::table::bucket::Item;
+use crate::table::directory::Directory;
+use crate::table::segment::Filler;
 
 impl Table {
     /// A deep copy, in `heap`. Computes no hashes and grows nothing: entries keep their positions.
@@ -18,9 +18,7 @@ impl Table {
         }
         for (start, segment) in self.segments() {
             let reference = segment.reference;
-            let new = SegmentRef::allocate(heap, reference.bucket_count(), reference.depth());
-            // SAFETY: (1) only the copy frees it.
-            let mut filler = Filler::new(unsafe { new.view() });
+            let mut filler = Filler::new(heap, reference.bucket_count(), reference.depth());
             // All are prefetched before the first is read.
             segment.items().for_each(|item| prefetch::line(item.address()));
             let mut len = 0;
@@ -35,10 +33,10 @@ impl Table {
             }
             match copy.directory() {
                 Some(directory) => {
-                    directory.set(start, new);
+                    directory.set(start, filler.finish());
                     directory.set_len(start, len);
                 }
-                None => copy.root = new,
+                None => copy.root = filler.finish(),
             }
             copy.len += len;
         }

@@ -1,7 +1,7 @@
 //! Types and sizes of values, for histograms. A change of a value compares two of them, and most changes leave the value in its
 //! bin.
 
-use crate::values::object::Kind;
+use crate::entry::kind::Kind;
 
 /// Number of types that are counted, which are the first ones. Streams are not counted.
 const KIND_COUNT: usize = 5;

@@ -8,12 +8,12 @@
 //! Cost: one acquisition of the heap's lock for each entry examined, one copy for each entry moved. The
 //! caller decides when it is worthwhile ([`Heap::used_bytes`] against [`Heap::resident_bytes`]).
 
-use crate::bucket::Position;
 use crate::memory::heap::Heap;
-use crate::segment::Segment;
-use crate::values::entry_mut::EntryMut;
-use crate::values::table::Table;
-use crate::walk::next_position;
+use crate::table::Table;
+use crate::table::bucket::Position;
+use crate::table::entry_mut::EntryMut;
+use crate::table::segment::Segment;
+use crate::table::walk::next_position;
 
 /// The progress of a defragmentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::values::owned_entry::{ExpiryChange, NewValue};
+    use crate::entry::owned_entry::{ExpiryChange, NewValue};
 
     #[test]
     fn defragmentation_packs_entries_after_random_deletions() {

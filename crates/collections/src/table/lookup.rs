@@ -2,14 +2,14 @@
 //!
 //! Changes nothing: changing a found entry requires the table mutably.
 
-use crate::bucket::Position;
-use crate::guess::Guess;
-use crate::hint::HomeBucket;
+use crate::entry::Entry;
 use crate::memory::heap::Heap;
-use crate::segment::{Place, Segment};
-use crate::values::entry::Entry;
-use crate::values::entry_mut::EntryMut;
-use crate::values::table::Table;
+use crate::table::Table;
+use crate::table::bucket::Position;
+use crate::table::entry_mut::EntryMut;
+use crate::table::guess::Guess;
+use crate::table::hint::HomeBucket;
+use crate::table::segment::{Place, Segment};
 
 impl Table {
     /// Prefetches the home bucket of a key with this hash.
@@ -119,9 +119,9 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::owned_entry::{ExpiryChange, NewValue};
     use crate::hasher::KeyHasher;
-    use crate::hint::{Hint, ProbeResult};
-    use crate::values::owned_entry::{ExpiryChange, NewValue};
+    use crate::table::hint::{Hint, ProbeResult};
 
     #[test]
     fn prefetch_results_lead_to_the_key() {

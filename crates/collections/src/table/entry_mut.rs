@@ -1,12 +1,14 @@
 //! Mutable access to an entry of a table. A value may move to another block; the table's word is updated.
 
-use crate::bucket::{Item, Volatility};
+use crate::entry::exclusive::ExclusiveEntry;
+use crate::entry::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
+use crate::entry::volatility::Volatility;
+use crate::entry::{Entry, Form};
 use crate::memory::heap::Heap;
-use crate::segment::{Place, Segment};
-use crate::values::entry::{Entry, Form};
+use crate::table::bucket::Item;
+use crate::table::segment::{Place, Segment};
+use crate::table::{NotAString, Table};
 use crate::values::object::Object;
-use crate::values::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
-use crate::values::table::{NotAString, Table};
 
 /// One key of a table, under the write latch.
 ///
@@ -54,8 +56,7 @@ impl<'a> EntryMut<'a> {
     pub fn set(&mut self, value: NewValue<'_>, expiry: ExpiryChange) -> Option<OwnedEntry> {
         if let NewValue::Auto(text) = value
             && expiry == ExpiryChange::Clear
-            // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably.
-            && unsafe { OwnedEntry::try_overwrite(self.place.item.block(), text) }
+            && self.exclusive().try_overwrite(text)
         {
             return None;
         }
@@ -90,8 +91,7 @@ impl<'a> EntryMut<'a> {
     /// Overwrites an integer value in place. Returns whether the value is an integer.
     #[inline]
     pub(crate) fn overwrite_int(&mut self, value: i64) -> bool {
-        // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably.
-        unsafe { OwnedEntry::overwrite_int_of_block(self.place.item.block(), value) }
+        self.exclusive().overwrite_int(value)
     }
 
     /// Sets or clears the expiry.
@@ -108,23 +108,19 @@ impl<'a> EntryMut<'a> {
 
     /// Truncates a string or extends it with zeros to this length. Returns its bytes.
     pub fn resize(&mut self, len: usize) -> Result<&mut [u8], NotAString> {
-        self.require_string()?;
-        self.update(|old, heap| old.with_len(heap, len));
+        self.set_len(len)?;
         self.bytes_mut().ok_or(NotAString)
     }
 
     /// As [`Self::resize`], for as long as the table is borrowed.
     pub fn into_resized(mut self, len: usize) -> Result<&'a mut [u8], NotAString> {
-        let bytes: *mut [u8] = self.resize(len)?;
-        // SAFETY: the entry belongs to the table, which stays borrowed for `'a`, and `self` with its access
-        // ends here.
-        Ok(unsafe { &mut *bytes })
+        self.set_len(len)?;
+        self.into_exclusive().into_bytes().ok_or(NotAString)
     }
 
     /// The bytes of a string that is not stored as an integer.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably as long as the bytes.
-        unsafe { OwnedEntry::bytes_of_block(self.place.item.block()) }
+        self.exclusive().into_bytes()
     }
 
     /// Whether members of the value had an expiry at the last [`Self::note_volatile_members`].
@@ -151,17 +147,13 @@ impl<'a> EntryMut<'a> {
 
     /// The value, if it is a collection. After a change, [`Self::note_volatile_members`] must be called.
     pub fn object_mut(&mut self) -> Option<&mut Object> {
-        // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably as long as the object.
-        unsafe { OwnedEntry::object_of_block(self.place.item.block()) }
+        self.exclusive().into_object()
     }
 
     /// As [`Self::object_mut`], for as long as the table is borrowed.
     #[must_use]
-    pub fn into_object(mut self) -> Option<&'a mut Object> {
-        let object: *mut Object = self.object_mut()?;
-        // SAFETY: the entry belongs to the table, which stays borrowed for `'a`, and `self` with its access
-        // ends here.
-        Some(unsafe { &mut *object })
+    pub fn into_object(self) -> Option<&'a mut Object> {
+        self.into_exclusive().into_object()
     }
 
     /// Removes the key from the table.
@@ -189,6 +181,24 @@ impl<'a> EntryMut<'a> {
         self.place.bucket.store(self.place.index, self.place.item.with_preserved(is_preserved));
     }
 
+    fn set_len(&mut self, len: usize) -> Result<(), NotAString> {
+        self.require_string()?;
+        self.update(|old, heap| old.with_len(heap, len));
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn exclusive(&mut self) -> ExclusiveEntry<'_> {
+        // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably.
+        unsafe { ExclusiveEntry::of_block(self.place.item.block()) }
+    }
+
+    #[inline(always)]
+    fn into_exclusive(self) -> ExclusiveEntry<'a> {
+        // SAFETY: (1) the invariant: the table owns the entry, and stays borrowed for `'a`; `self` ends here.
+        unsafe { ExclusiveEntry::of_block(self.place.item.block()) }
+    }
+
     fn require_string(&self) -> Result<(), NotAString> {
         if self.entry().form() == Form::Object { Err(NotAString) } else { Ok(()) }
     }
@@ -214,8 +224,8 @@ impl<'a> EntryMut<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::values::entry::{Encoding, ValueRef};
-    use crate::values::object::Kind;
+    use crate::entry::kind::Kind;
+    use crate::entry::{Encoding, ValueRef};
 
     fn test_value(size: usize) -> NewValue<'static> {
         NewValue::Object(Box::new(Object::TestValue(vec![7; size])))

@@ -4,12 +4,12 @@
 //! positions before it were visited and later ones were not. An entry that stays is visited exactly once in a
 //! full walk; an entry that is deleted and set again may be visited twice.
 
-use crate::bucket::{POSITION_BITS, Position, WIDTH};
+use crate::entry::Entry;
+use crate::entry::owned_entry::OwnedEntry;
 use crate::memory::heap::Heap;
-use crate::segment::Segment;
-use crate::values::entry::Entry;
-use crate::values::owned_entry::OwnedEntry;
-use crate::values::table::Table;
+use crate::table::Table;
+use crate::table::bucket::{Item, POSITION_BITS, Position, WIDTH};
+use crate::table::segment::Segment;
 
 /// The progress of a walk for expired keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,13 +89,9 @@ impl Table {
         }
         let mut position = Position::new((mix(random) >> 40) as u32);
         for _ in 0..bucket_count_max {
-            let segment = self.segment(position);
-            let mut volatile = segment
-                .places_of_home(segment.reference.home(position))
-                .filter(|place| place.item.is_volatile());
-            if let Some(place) = volatile.next() {
-                // SAFETY: (1) the segment is the table's.
-                return Some(unsafe { self.entry_of(place.item) });
+            let (segment, mut volatile) = self.entries_of_home(position, Item::is_volatile);
+            if let Some((_, entry)) = volatile.next() {
+                return Some(entry);
             }
             position = Position::new(next_position(segment, position).unwrap_or(0));
         }
@@ -117,13 +113,8 @@ impl Table {
         }
         for _ in 0..bucket_count_max {
             let Some(position) = walk.next.map(Position::new) else { break };
-            let segment = self.segment(position);
-            for place in segment.places_of_home(segment.reference.home(position)) {
-                if !place.item.is_volatile() {
-                    continue;
-                }
-                // SAFETY: (1) the segment is the table's.
-                let entry = unsafe { self.entry_of(place.item) };
+            let (segment, volatile) = self.entries_of_home(position, Item::is_volatile);
+            for (_, entry) in volatile {
                 if walk.is_over(entry, now) {
                     visit(entry);
                 }
@@ -183,12 +174,9 @@ impl Table {
         let mut next = Some(from);
         for _ in 0..bucket_count_max {
             let position = Position::new(next?);
-            let segment = self.segment(position);
-            for place in segment.places_of_home(segment.reference.home(position)) {
-                // SAFETY: (1) the segment is the table's.
-                if place.item.has_volatile_members() && visit(unsafe { self.entry_of(place.item) }) {
-                    return next;
-                }
+            let (segment, mut entries) = self.entries_of_home(position, Item::has_volatile_members);
+            if entries.any(|(_, entry)| visit(entry)) {
+                return next;
             }
             next = next_position(segment, position);
         }

@@ -21,10 +21,11 @@
 
 use std::ptr::NonNull;
 
-use crate::bucket::{Bucket, Item, POSITION_BITS, Position, WIDTH};
-use crate::guess::Guess;
 use crate::memory::heap::Heap;
+use crate::memory::replaced::Retired;
 use crate::memory::size_class::LINE_SIZE;
+use crate::table::bucket::{Bucket, Item, POSITION_BITS, Position, WIDTH};
+use crate::table::guess::Guess;
 
 /// Maximal buckets of a segment before it is split: 4 KiB. Few under Miri, so that small tables have a
 /// directory.
@@ -160,6 +161,16 @@ impl SegmentRef {
         Position::new((((position.get() >> shift) + 1) << shift) & (Position::END - 1))
     }
 
+    /// The memory of the segment.
+    ///
+    /// # Safety
+    /// 1. A table owned it and no longer leads to it; and this is called once for it.
+    pub(crate) unsafe fn retired(self) -> Retired {
+        debug_assert!(!self.is_directory());
+        // SAFETY: (1) it was allocated with this size, and (2) no other owner has it.
+        unsafe { Retired::new(self.memory(), self.size()) }
+    }
+
     /// A view of the segment.
     ///
     /// # Safety
@@ -264,17 +275,26 @@ pub(crate) struct Place<'a> {
 
 /// Fills a new segment without searching buckets for room; takes two thirds of the time of
 /// [`Segment::insert`].
-pub(crate) struct Filler<'a> {
-    segment: Segment<'a>,
+pub(crate) struct Filler {
+    /// Invariant: no other owner has it yet.
+    segment: Segment<'static>,
     /// Items of each bucket so far. Segments beyond the split size have more buckets and are filled by
     /// [`Segment::insert`].
     fills: [u8; BUCKET_COUNT_SPLIT],
 }
 
-impl<'a> Filler<'a> {
-    /// Creates a filler. `segment` must never have had items.
-    pub(crate) fn new(segment: Segment<'a>) -> Self {
+impl Filler {
+    /// Allocates the segment.
+    pub(crate) fn new(heap: &Heap, bucket_count: usize, depth: u32) -> Self {
+        let reference = SegmentRef::allocate(heap, bucket_count, depth);
+        // SAFETY: (1) only its owner frees it, to which `finish` passes it, where the view ends.
+        let segment = unsafe { reference.view() };
         Self { segment, fills: [0; BUCKET_COUNT_SPLIT] }
+    }
+
+    /// The filled segment. The caller becomes its owner.
+    pub(crate) fn finish(self) -> SegmentRef {
+        self.segment.reference
     }
 
     #[inline]
