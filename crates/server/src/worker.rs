@@ -319,7 +319,7 @@ impl Worker {
             Event::Detached { token, socket, unsent, unread, .. } => {
                 self.hand_over(Token(token), socket, unsent, unread);
             }
-            Event::Woken => {}
+            Event::Connected { .. } | Event::Woken => {}
         }
     }
 
