@@ -7,19 +7,20 @@
 
 mod support;
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use os::process::{UsageOf, usage};
 use reactor::{
-    CloseMode, CloseReason, ConnectionId, Event, Listener, ListenerToken, PeerAddress, ReactorOptions,
-    ReusePort,
+    CloseMode, CloseReason, Event, Listener, ListenerToken, PeerAddress, ReactorOptions, ReusePort,
 };
 use support::mixer::Mixer;
 use support::moving::move_connections;
-use support::{Backend, Fixture, PATIENCE, echo_until_closed, is_available, read_all, read_some};
+use support::{
+    Backend, Fixture, PATIENCE, echo_until_closed, is_available, on_each_backend, read_all, read_some,
+};
 
 fn accepts_and_echoes(backend: Backend) {
     let mut fixture = Fixture::new(backend);
@@ -823,191 +824,6 @@ fn many_full_sockets_lose_nothing(backend: Backend) {
     assert!(reading.join().unwrap(), "bytes differ");
 }
 
-/// Expects that connecting succeeds, and nothing before.
-fn expect_connected(fixture: &mut Fixture, connection: ConnectionId) {
-    fixture.until(|event| match event {
-        Event::Connected { connection: which, token: 1 } => {
-            assert_eq!(which, connection);
-            Some(())
-        }
-        other => panic!("unexpected {other:?}"),
-    });
-}
-
-fn connects_and_exchanges_bytes(backend: Backend) {
-    let mut fixture = Fixture::new(backend);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let source = "127.0.0.2".parse().unwrap();
-    let connection = fixture.reactor.connect(address, Some(source), 1).unwrap();
-    // What is queued before is sent once the connection is established.
-    fixture.reactor.send(connection, b"early ".to_vec());
-    assert_eq!(fixture.reactor.connection_count(), 1);
-    expect_connected(&mut fixture, connection);
-    assert_eq!(fixture.reactor.peer_address(connection), Some(PeerAddress::Tcp(address)));
-    let (mut peer, from) = listener.accept().unwrap();
-    assert_eq!(from.ip(), source);
-    fixture.reactor.send(connection, b"late".to_vec());
-    fixture.expect_sent(2);
-    assert_eq!(read_some(&mut peer, 10), b"early late");
-    peer.write_all(b"reply").unwrap();
-    peer.shutdown(Shutdown::Write).unwrap();
-    let mut received = Vec::new();
-    fixture.until(|event| match event {
-        Event::Received { token: 1, data, .. } => {
-            received.extend_from_slice(&data);
-            None
-        }
-        Event::Eof { token: 1, .. } => Some(()),
-        other => panic!("unexpected {other:?}"),
-    });
-    assert_eq!(received, b"reply");
-    fixture.reactor.close(connection, CloseMode::AfterSends);
-    fixture.expect_closed(connection);
-    assert_eq!(read_all(&mut peer), b"");
-}
-
-fn a_refused_connection_is_reported(backend: Backend) {
-    let mut fixture = Fixture::new(backend);
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for mode in [None, Some(CloseMode::AfterSends)] {
-        let connection = fixture.reactor.connect(address, None, 1).unwrap();
-        fixture.reactor.send(connection, b"lost".to_vec());
-        if let Some(mode) = mode {
-            fixture.reactor.close(connection, mode);
-        }
-        fixture.until(|event| match event {
-            Event::Closed { connection: which, token: 1, reason: CloseReason::NotConnected(error) } => {
-                assert_eq!((which, error.kind()), (connection, ErrorKind::ConnectionRefused));
-                Some(())
-            }
-            other => panic!("unexpected {other:?}"),
-        });
-        assert_eq!(fixture.reactor.connection_count(), 0);
-    }
-    let source = "::1".parse().unwrap();
-    fixture.reactor.connect(address, Some(source), 1).unwrap_err();
-    assert_eq!(fixture.reactor.connection_count(), 0);
-}
-
-/// Connections to a listener whose queue is full stay in the attempt. They can be closed in it, and are not detached.
-fn connecting_can_be_ended(backend: Backend) {
-    const COUNT: usize = 8;
-    let mut fixture = Fixture::new(backend);
-    let full = Listener::tcp("127.0.0.1:0".parse().unwrap(), 1, ReusePort::No).unwrap();
-    let address = full.local_address().unwrap().tcp().unwrap();
-    let connections: Vec<_> =
-        (0..COUNT).map(|_| fixture.reactor.connect(address, None, 1).unwrap()).collect();
-    let mut connected = Vec::new();
-    fixture.until(|event| {
-        let Event::Connected { connection, .. } = event else { panic!("unexpected {event:?}") };
-        connected.push(connection);
-        (connected.len() == 2).then_some(())
-    });
-    let waiting: Vec<_> = connections.iter().filter(|one| !connected.contains(one)).copied().collect();
-    for (number, connection) in waiting.iter().enumerate() {
-        fixture.reactor.pause_receive(*connection);
-        fixture.reactor.detach(*connection);
-        if number % 2 == 0 {
-            fixture.reactor.send(*connection, b"never sent".to_vec());
-        }
-    }
-    fixture.turn();
-    assert_eq!(fixture.reactor.connection_count(), COUNT);
-    // One is closed before its first turn, and one is left to the end of the reactor.
-    let fresh = fixture.reactor.connect(address, None, 1).unwrap();
-    fixture.reactor.close(fresh, CloseMode::Now);
-    for connection in &waiting[1..] {
-        fixture.reactor.close(*connection, CloseMode::Now);
-        fixture.reactor.close(*connection, CloseMode::Now);
-    }
-    let mut closed = Vec::new();
-    fixture.until(|event| {
-        let Event::Closed { connection, reason: CloseReason::Requested, .. } = event else {
-            panic!("unexpected {event:?}")
-        };
-        closed.push(connection);
-        (closed.len() == waiting.len()).then_some(())
-    });
-    assert!(closed.contains(&fresh) && waiting[1..].iter().all(|one| closed.contains(one)));
-    fixture.drain_events();
-    assert_eq!(fixture.reactor.connection_count(), 3);
-}
-
-fn a_connected_peer_takes_large_output(backend: Backend) {
-    const SIZE: usize = 8 << 20;
-    let mut fixture = Fixture::new(backend);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let echoing = std::thread::spawn(move || {
-        let (mut peer, _) = listener.accept().unwrap();
-        let mut output = peer.try_clone().unwrap();
-        std::io::copy(&mut peer, &mut output).unwrap();
-    });
-    let connection = fixture.reactor.connect(address, None, 1).unwrap();
-    let mut mixer = Mixer::new(5);
-    for _ in 0..SIZE >> 20 {
-        fixture.reactor.send(connection, mixer.bytes(1 << 20));
-    }
-    fixture.reactor.shutdown_write(connection);
-    let (mut mixer, mut received_size, mut connected_count) = (Mixer::new(5), 0, 0);
-    fixture.until(|event| {
-        match event {
-            Event::Connected { .. } => connected_count += 1,
-            Event::Received { data, .. } => {
-                assert!(*data == mixer.bytes(data.len()), "bytes differ");
-                received_size += data.len();
-            }
-            Event::Eof { .. } => return Some(()),
-            Event::Sent { .. } => {}
-            other => panic!("unexpected {other:?}"),
-        }
-        None
-    });
-    assert_eq!((received_size, connected_count), (SIZE, 1));
-    echoing.join().unwrap();
-}
-
-/// An established connection moves as an accepted one does.
-fn a_connected_socket_can_be_detached(backend: Backend) {
-    let mut fixture = Fixture::new(backend);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let connection = fixture.reactor.connect(listener.local_addr().unwrap(), None, 1).unwrap();
-    expect_connected(&mut fixture, connection);
-    let (mut peer, _) = listener.accept().unwrap();
-    fixture.reactor.detach(connection);
-    let socket = fixture.until(|event| match event {
-        Event::Detached { token: 1, socket, .. } => Some(socket),
-        other => panic!("unexpected {other:?}"),
-    });
-    let connection = fixture.reactor.adopt(socket, 2);
-    fixture.reactor.send(connection, b"moved".to_vec());
-    fixture.expect_sent(1);
-    assert_eq!(read_some(&mut peer, 5), b"moved");
-}
-
-macro_rules! on_each_backend {
-    ($($behaviour:ident,)*) => {
-        mod on_epoll {
-            $(#[test] fn $behaviour() { super::$behaviour(super::Backend::Epoll); })*
-        }
-        mod on_uring {
-            $(#[test] fn $behaviour() {
-                if super::is_available(super::Backend::Uring) {
-                    super::$behaviour(super::Backend::Uring);
-                }
-            })*
-        }
-        mod on_small_uring {
-            $(#[test] fn $behaviour() {
-                if super::is_available(super::Backend::SmallUring) {
-                    super::$behaviour(super::Backend::SmallUring);
-                }
-            })*
-        }
-    };
-}
-
 on_each_backend! {
     accepts_and_echoes,
     many_sends_of_a_turn_arrive_in_order,
@@ -1040,9 +856,4 @@ on_each_backend! {
     only_large_sends_end_a_wait,
     reactors_can_share_a_listening_socket,
     a_reactor_with_work_under_way_can_be_dropped,
-    connects_and_exchanges_bytes,
-    a_refused_connection_is_reported,
-    connecting_can_be_ended,
-    a_connected_peer_takes_large_output,
-    a_connected_socket_can_be_detached,
 }

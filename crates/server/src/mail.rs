@@ -21,6 +21,7 @@ use sync::{Mailbox, ThreadCounter};
 
 use crate::connection::listeners::{Origin, Relisten};
 use crate::connection::{Connection, Token, UnblockReply};
+use crate::links::LinkMail;
 use invalidation::{Broadcast, Invalidation};
 use message::Message;
 
@@ -64,6 +65,8 @@ pub enum Mail {
     },
     /// This client waits for the end of a save or of the server: this is its reply.
     Answered(Token, u64, &'static [u8]),
+    /// For a connection to another server.
+    Link(LinkMail),
     /// `CLIENT PAUSE` ended or changed.
     PauseChanged,
     /// The configuration changed.
