@@ -143,7 +143,11 @@ impl EchoThread {
             Event::Accepted { socket, .. } => self.place(socket),
             Event::Eof { connection, .. } => self.reactor.close(connection, CloseMode::AfterSends),
             Event::Closed { token, .. } => self.free_tokens.push(token),
-            Event::AcceptError { .. } | Event::HungUp { .. } | Event::Detached { .. } | Event::Woken => {}
+            Event::AcceptError { .. }
+            | Event::Connected { .. }
+            | Event::HungUp { .. }
+            | Event::Detached { .. }
+            | Event::Woken => {}
         }
     }
 

@@ -15,6 +15,7 @@
 
 mod accept;
 mod close;
+mod connect;
 mod receive;
 mod send;
 
@@ -80,6 +81,8 @@ struct Connection {
     is_at_eof: bool,
     /// Whether the peer's end was reported during a pause.
     has_reported_hang_up: bool,
+    /// The socket is not connected yet, and has no room until then.
+    is_connecting: bool,
     /// The socket is full; waits for `EPOLLOUT`.
     is_full: bool,
     /// Whether `EPOLLOUT` is registered.
@@ -99,6 +102,25 @@ enum Ending {
 }
 
 impl Connection {
+    fn new(socket: Socket, token: u64) -> Self {
+        Self {
+            socket,
+            token,
+            sends: SendQueue::default(),
+            is_readable: false,
+            is_hung_up: false,
+            is_listed: false,
+            is_paused: false,
+            is_at_eof: false,
+            has_reported_hang_up: false,
+            is_connecting: false,
+            is_full: false,
+            watches_room: false,
+            is_in_flush: false,
+            ending: Ending::None,
+        }
+    }
+
     fn wants_bytes(&self) -> bool {
         !self.is_paused && !self.is_at_eof && self.ending != Ending::Close
     }
@@ -129,26 +151,18 @@ impl Epoll {
     }
 
     pub(crate) fn adopt(&mut self, socket: Socket, token: u64) -> ConnectionId {
-        let fd = socket.as_raw_fd();
-        let id = self.connections.insert(Connection {
-            socket,
-            token,
-            sends: SendQueue::default(),
-            is_readable: false,
-            is_hung_up: false,
-            is_listed: false,
-            is_paused: false,
-            is_at_eof: false,
-            has_reported_hang_up: false,
-            is_full: false,
-            watches_room: false,
-            is_in_flush: false,
-            ending: Ending::None,
-        });
-        if let Err(error) = sys::epoll_control(&self.epoll, libc::EPOLL_CTL_ADD, fd, INPUT, id.to_bits()) {
+        let id = self.connections.insert(Connection::new(socket, token));
+        if let Err(error) = self.watch_connection(id, INPUT) {
             self.fail(id, error);
         }
         id
+    }
+
+    /// Starts to watch a connection's socket for these events.
+    fn watch_connection(&mut self, id: ConnectionId, events: i32) -> std::io::Result<()> {
+        let Some(connection) = self.connections.lookup(id) else { return Ok(()) };
+        let fd = connection.socket.as_raw_fd();
+        sys::epoll_control(&self.epoll, libc::EPOLL_CTL_ADD, fd, events, id.to_bits())
     }
 
     pub(crate) fn connection_count(&self) -> usize {
@@ -211,7 +225,11 @@ impl Epoll {
             return self.list_listener(ListenerToken(data as u32));
         }
         let id = ConnectionId::from_bits(data);
-        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        let Some(connection) = self.connections.lookup(id) else { return };
+        if connection.is_connecting && !self.end_connecting(id, events) {
+            return;
+        }
+        let Some(connection) = self.connections.lookup(id) else { return };
         if events & libc::EPOLLOUT != 0 && connection.is_full {
             self.resume_sends(id);
         }

@@ -18,7 +18,7 @@ pub enum CloseMode {
 }
 
 /// One event from [`Reactor::next_event`](crate::Reactor::next_event). `token` is always the value given when
-/// the connection was adopted.
+/// the connection was adopted or its connecting began.
 #[derive(Debug)]
 pub enum Event {
     /// A client connected. The socket belongs to no reactor until it is adopted; dropping it closes the
@@ -38,6 +38,13 @@ pub enum Event {
         listener: ListenerToken,
         /// The kernel's error.
         error: io::Error,
+    },
+    /// A connection from [`Reactor::connect`](crate::Reactor::connect) is established.
+    Connected {
+        /// The connection.
+        connection: ConnectionId,
+        /// The caller's token.
+        token: u64,
     },
     /// Bytes arrived. Never empty. Reported in stream order, and not while receiving is paused.
     Received {
@@ -108,6 +115,8 @@ pub enum Event {
 pub enum CloseReason {
     /// Requested by the caller.
     Requested,
+    /// It could not be established: refused, unreachable, or the kernel's own time limit has passed.
+    NotConnected(io::Error),
     /// A kernel error: reset by the peer, broken pipe, or keepalive timeout.
     Failed(io::Error),
 }

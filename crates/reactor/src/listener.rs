@@ -42,7 +42,7 @@ impl Listener {
         if reuse_port == ReusePort::Yes {
             sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
         }
-        bind_tcp(fd, address)?;
+        sys::bind(fd, address)?;
         sys::listen(fd, backlog_of(backlog))?;
         Ok(Self(Descriptor::Kernel(socket)))
     }
@@ -133,36 +133,6 @@ impl AsRawFd for Listener {
 
 fn backlog_of(backlog: u32) -> libc::c_int {
     libc::c_int::try_from(backlog).unwrap_or(libc::c_int::MAX)
-}
-
-fn bind_tcp(fd: RawFd, address: SocketAddr) -> io::Result<()> {
-    match address {
-        SocketAddr::V4(address) => {
-            let name = libc::sockaddr_in {
-                sin_family: libc::AF_INET as libc::sa_family_t,
-                sin_port: address.port().to_be(),
-                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
-                sin_zero: [0; 8],
-            };
-            bind(fd, &name)
-        }
-        SocketAddr::V6(address) => {
-            let name = libc::sockaddr_in6 {
-                sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                sin6_port: address.port().to_be(),
-                sin6_flowinfo: address.flowinfo(),
-                sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
-                sin6_scope_id: address.scope_id(),
-            };
-            bind(fd, &name)
-        }
-    }
-}
-
-fn bind<Name>(fd: RawFd, name: &Name) -> io::Result<()> {
-    let size = size_of::<Name>() as libc::socklen_t;
-    // SAFETY: `name` is a complete, live kernel address structure, and `size` its size.
-    os::check(unsafe { libc::bind(fd, std::ptr::from_ref(name).cast(), size) }).map(drop)
 }
 
 #[cfg(test)]

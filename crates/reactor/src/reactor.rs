@@ -1,12 +1,14 @@
 //! The reactor's interface for its thread: one interface, two backends.
 //!
 //! Guarantees on either backend:
-//! 1. No method blocks (except `wait`) or fails at once; outcomes are reported as events. Ids of ended
+//! 1. No method blocks (except `wait`) or fails at once (except `connect`); outcomes are reported as events. Ids of ended
 //!    connections are ignored.
 //! 2. Sends of a turn leave together in [`Reactor::wait`].
 //! 3. After [`Reactor::close`] or [`Reactor::detach`] returns, the connection has no further `Received` or
 //!    `Eof` event; its last event is `Closed` or `Detached`.
 
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,6 +102,23 @@ impl Reactor {
         dispatch!(&mut self.backend, backend => backend.adopt(socket, token))
     }
 
+    /// Starts to connect to `address`, from the local address `source` if given. [`Event::Connected`] follows, or
+    /// `Closed` with [`CloseReason::NotConnected`](crate::CloseReason::NotConnected). Sends may be queued before. There
+    /// is no time limit but the kernel's: close the connection to end the attempt.
+    ///
+    /// # Errors
+    /// The attempt can't start, for example because the process is out of descriptors or there is no route. No event
+    /// follows.
+    pub fn connect(
+        &mut self,
+        address: SocketAddr,
+        source: Option<IpAddr>,
+        token: u64,
+    ) -> io::Result<ConnectionId> {
+        let socket = Socket::connect(address, source)?;
+        Ok(dispatch!(&mut self.backend, backend => backend.await_connection(socket, token)))
+    }
+
     /// Queues a buffer, which is sent in the next [`Self::wait`], after earlier ones. [`Event::Sent`] returns
     /// it for reuse. Dropped if the connection is closing or closed.
     pub fn send(&mut self, connection: ConnectionId, bytes: Vec<u8>) {
@@ -158,12 +177,12 @@ impl Reactor {
 
     /// Removes a live connection from this reactor; [`Event::Detached`] follows, or `Closed` if it fails
     /// before. To continue in another reactor: adopt the socket, treat `unread` as received, send `unsent`. Ignored
-    /// while closing.
+    /// while connecting or closing.
     pub fn detach(&mut self, connection: ConnectionId) {
         dispatch!(&mut self.backend, backend => backend.detach(connection));
     }
 
-    /// The number of connections adopted and neither closed nor detached.
+    /// The number of connections adopted or connecting and neither closed nor detached.
     #[must_use]
     pub fn connection_count(&self) -> usize {
         dispatch!(&self.backend, backend => backend.connection_count())

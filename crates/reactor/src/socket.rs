@@ -1,12 +1,12 @@
 //! A connected stream socket that can move between threads, and its options.
 
 use std::io;
-use std::net::TcpStream;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use crate::PeerAddress;
 use crate::descriptor::Descriptor;
+use crate::{PeerAddress, sys};
 
 /// A connected stream socket: non-blocking, closed on exec, closed when dropped.
 #[derive(Debug)]
@@ -16,6 +16,31 @@ impl Socket {
     /// Wraps a descriptor that is already non-blocking.
     pub(crate) fn new(descriptor: Descriptor) -> Self {
         Self(descriptor)
+    }
+
+    /// Starts to connect to `address`, from the local address `source` if given, with `TCP_NODELAY`. The socket has
+    /// room once it is connected, or has an error.
+    pub(crate) fn connect(address: SocketAddr, source: Option<IpAddr>) -> io::Result<Self> {
+        #[cfg(feature = "simulation")]
+        if let Some(network) = crate::simulated::Network::current() {
+            return network.begin_connect(address).map(|descriptor| Self(Descriptor::Simulated(descriptor)));
+        }
+        let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let fd = sys::stream_socket(family)?;
+        if let Some(source) = source {
+            sys::bind(fd.as_raw_fd(), SocketAddr::new(source, 0))?;
+        }
+        match sys::connect(fd.as_raw_fd(), address) {
+            // After a signal, connecting continues.
+            Err(error) if !matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) => {
+                Err(error)
+            }
+            _ => {
+                let socket = Self(Descriptor::Kernel(fd));
+                socket.set_nodelay()?;
+                Ok(socket)
+            }
+        }
     }
 
     /// The number of its descriptor, as shown in `CLIENT LIST`.

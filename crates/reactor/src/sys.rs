@@ -5,7 +5,7 @@
 
 use std::io::{self, IoSlice};
 use std::mem::{MaybeUninit, size_of};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -230,6 +230,52 @@ fn decode_address(address: &libc::sockaddr_storage) -> PeerAddress {
         }
         _ => PeerAddress::Unix,
     }
+}
+
+/// Binds a socket to a local address.
+pub(crate) fn bind(fd: RawFd, address: SocketAddr) -> io::Result<()> {
+    // SAFETY: (1) holds for bind.
+    unsafe { apply_name(fd, address, libc::bind) }
+}
+
+/// Starts to connect a non-blocking socket. `InProgress` is the usual result: the socket has room once it is
+/// connected, or has an error.
+pub(crate) fn connect(fd: RawFd, address: SocketAddr) -> io::Result<()> {
+    // SAFETY: (1) holds for connect.
+    unsafe { apply_name(fd, address, libc::connect) }
+}
+
+type NameUse = unsafe extern "C" fn(c_int, *const libc::sockaddr, libc::socklen_t) -> c_int;
+
+/// # Safety
+/// 1. `call` reads at most as many bytes of an address as its size argument allows, and keeps no pointer.
+unsafe fn apply_name(fd: RawFd, address: SocketAddr, call: NameUse) -> io::Result<()> {
+    let result = match address {
+        SocketAddr::V4(address) => {
+            let name = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: address.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
+                sin_zero: [0; 8],
+            };
+            let size = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            // SAFETY: (1) `name` is a complete, live kernel address structure, and `size` its size.
+            unsafe { call(fd, (&raw const name).cast(), size) }
+        }
+        SocketAddr::V6(address) => {
+            let name = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: address.port().to_be(),
+                sin6_flowinfo: address.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
+                sin6_scope_id: address.scope_id(),
+            };
+            let size = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+            // SAFETY: (1) `name` is a complete, live kernel address structure, and `size` its size.
+            unsafe { call(fd, (&raw const name).cast(), size) }
+        }
+    };
+    check(result).map(drop)
 }
 
 /// Creates a stream socket: non-blocking, closed on exec.

@@ -8,6 +8,7 @@
 //!   always complete, but don't block either: the rest after a full socket is sent once a poll has found room.
 //!   A blocking send might be passed to a kernel worker thread, which may hold on to the socket after the
 //!   completion.
+//! - Connecting is likewise a call that does not block, and a poll for room.
 //! - All requests are made in [`Uring::wait`]; other methods change the desired state and list the connection
 //!   in `changed`.
 //! - Completions are taken from the queue in `wait` and handled one by one in `next_event`, so that the
@@ -30,6 +31,7 @@
 
 mod accept;
 mod close;
+mod connect;
 mod hang_up;
 mod kernel;
 mod probe;
@@ -114,6 +116,8 @@ struct Connection {
     is_at_eof: bool,
     /// Whether the peer's end was reported during a pause.
     has_hung_up: bool,
+    /// The socket is not connected yet, and has no room until then.
+    is_connecting: bool,
     /// The socket took less than was offered: wait for room before the next send.
     is_full: bool,
     is_changed: bool,
@@ -177,6 +181,29 @@ enum Leaving {
 }
 
 impl Connection {
+    fn new(socket: Socket, token: u64) -> Self {
+        Self {
+            socket,
+            token,
+            sends: SendQueue::default(),
+            receiving: Receiving::Idle,
+            sending: Sending::Idle,
+            watching: Watching::Idle,
+            held: Vec::new(),
+            holds_eof: false,
+            is_paused: false,
+            is_at_eof: false,
+            has_hung_up: false,
+            is_connecting: false,
+            is_full: false,
+            is_changed: false,
+            is_in_flush: false,
+            is_starved: false,
+            ending: Ending::None,
+            leaving: Leaving::No,
+        }
+    }
+
     fn is_leaving(&self) -> bool {
         !matches!(self.leaving, Leaving::No)
     }
@@ -186,7 +213,7 @@ impl Connection {
     }
 
     fn wants_receive(&self) -> bool {
-        self.wants_bytes() && !self.is_at_eof && !self.holds_eof
+        self.wants_bytes() && !self.is_connecting && !self.is_at_eof && !self.holds_eof
     }
 }
 
@@ -234,25 +261,7 @@ impl Uring {
     }
 
     pub(crate) fn adopt(&mut self, socket: Socket, token: u64) -> ConnectionId {
-        let id = self.connections.insert(Connection {
-            socket,
-            token,
-            sends: SendQueue::default(),
-            receiving: Receiving::Idle,
-            sending: Sending::Idle,
-            watching: Watching::Idle,
-            held: Vec::new(),
-            holds_eof: false,
-            is_paused: false,
-            is_at_eof: false,
-            has_hung_up: false,
-            is_full: false,
-            is_changed: false,
-            is_in_flush: false,
-            is_starved: false,
-            ending: Ending::None,
-            leaving: Leaving::No,
-        });
+        let id = self.connections.insert(Connection::new(socket, token));
         self.note_change(id);
         id
     }

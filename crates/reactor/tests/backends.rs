@@ -18,7 +18,9 @@ use reactor::{
 };
 use support::mixer::Mixer;
 use support::moving::move_connections;
-use support::{Backend, Fixture, PATIENCE, echo_until_closed, is_available, read_all, read_some};
+use support::{
+    Backend, Fixture, PATIENCE, echo_until_closed, is_available, on_each_backend, read_all, read_some,
+};
 
 fn accepts_and_echoes(backend: Backend) {
     let mut fixture = Fixture::new(backend);
@@ -820,28 +822,6 @@ fn many_full_sockets_lose_nothing(backend: Backend) {
         (closed_count == COUNT).then_some(())
     });
     assert!(reading.join().unwrap(), "bytes differ");
-}
-
-macro_rules! on_each_backend {
-    ($($behaviour:ident,)*) => {
-        mod on_epoll {
-            $(#[test] fn $behaviour() { super::$behaviour(super::Backend::Epoll); })*
-        }
-        mod on_uring {
-            $(#[test] fn $behaviour() {
-                if super::is_available(super::Backend::Uring) {
-                    super::$behaviour(super::Backend::Uring);
-                }
-            })*
-        }
-        mod on_small_uring {
-            $(#[test] fn $behaviour() {
-                if super::is_available(super::Backend::SmallUring) {
-                    super::$behaviour(super::Backend::SmallUring);
-                }
-            })*
-        }
-    };
 }
 
 on_each_backend! {

@@ -18,8 +18,8 @@ use std::time::Duration;
 use mixer::Mixer;
 use reactor::simulated::{Network, Peer, Settings};
 use reactor::{
-    BackendChoice, CloseMode, Event, Listener, ListenerToken, Reactor, ReactorOptions, ReusePort, Socket,
-    Waker,
+    BackendChoice, CloseMode, CloseReason, Event, Listener, ListenerToken, Reactor, ReactorOptions,
+    ReusePort, Socket, Waker,
 };
 use sync::simulation::{self, Fault, Outcome, Scheduler, Task};
 
@@ -185,4 +185,70 @@ fn sends_completed_too_early_are_found() {
     let found = (0..SEED_COUNT_MAX).find(|seed| run(*seed, vec![Fault::SendSettledEarly]).failure.is_some());
     eprintln!("found by seed {found:?}");
     assert!(found.is_some(), "not found in {SEED_COUNT_MAX} seeds");
+}
+
+/// Streams bytes to an echo server over a connection of a reactor, after a connection that is refused.
+fn connect_and_check(seed: u64) {
+    let (mut reactor, _) = Reactor::new(BackendChoice::Auto, ReactorOptions::default()).unwrap();
+    let bytes = Mixer::new(seed).bytes(20_000);
+    let refused = reactor.connect("127.0.0.1:1".parse().unwrap(), None, 1).unwrap();
+    let connection = reactor.connect(address(), None, 2).unwrap();
+    bytes.chunks(1000).for_each(|part| reactor.send(connection, part.to_vec()));
+    reactor.shutdown_write(connection);
+    let (mut received, mut connected_count, mut refused_count) = (Vec::new(), 0, 0);
+    while reactor.connection_count() > 0 {
+        reactor.wait(Some(Duration::from_millis(100))).unwrap();
+        while let Some(event) = reactor.next_event() {
+            match event {
+                Event::Connected { token: 2, .. } => connected_count += 1,
+                Event::Received { token: 2, data, .. } => received.extend_from_slice(&data),
+                Event::Eof { token: 2, .. } => reactor.close(connection, CloseMode::Now),
+                Event::Closed { connection, token: 1, reason } => {
+                    assert!(connection == refused && matches!(reason, CloseReason::NotConnected(_)));
+                    refused_count += 1;
+                }
+                Event::Closed { token: 2, reason, .. } => {
+                    assert!(matches!(reason, CloseReason::Requested), "{reason:?}");
+                }
+                Event::Sent { token: 2, .. } | Event::HungUp { token: 2, .. } => {}
+                other => panic!("unexpected {other:?}"),
+            }
+        }
+    }
+    assert_eq!((connected_count, refused_count), (1, 1));
+    assert!(received == bytes, "bytes differ");
+}
+
+#[test]
+fn reactors_connect_on_any_network() {
+    for seed in 0..30 {
+        let options = simulation::SchedulerOptions { steps_max: 50_000_000, ..Default::default() };
+        let scheduler = Scheduler::new(seed, options);
+        scheduler.set_extension(Network::new(seed, Settings::draw(seed)));
+        let outcome = scheduler.run(move || {
+            let listener = Listener::tcp(address(), 511, ReusePort::No).unwrap();
+            let server = simulation::spawn("server", move || serve_one(listener)).unwrap();
+            let client = simulation::spawn("client", move || connect_and_check(seed)).unwrap();
+            [client, server].iter().for_each(Task::join);
+        });
+        assert_eq!(outcome.failure, None, "seed {seed}: {outcome:?}");
+    }
+}
+
+/// Echoes to one connection until it ends.
+fn serve_one(listener: Listener) {
+    let (mut reactor, _) = Reactor::new(BackendChoice::Auto, ReactorOptions::default()).unwrap();
+    reactor.listen(listener, ListenerToken(1)).unwrap();
+    loop {
+        reactor.wait(Some(Duration::from_millis(100))).unwrap();
+        while let Some(event) = reactor.next_event() {
+            match event {
+                Event::Accepted { socket, .. } => drop(reactor.adopt(socket, 0)),
+                Event::Received { connection, data, .. } => reactor.send(connection, data.to_vec()),
+                Event::Eof { connection, .. } => reactor.close(connection, CloseMode::AfterSends),
+                Event::Closed { .. } => return,
+                _ => {}
+            }
+        }
+    }
 }

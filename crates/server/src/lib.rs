@@ -12,6 +12,7 @@
 //! | `shared` | the state that all workers share |
 //! | `pubsub` | published messages, keyspace events and invalidations |
 //! | `mail` | messages between workers, and their addresses |
+//! | `links` | connections to other servers: what their workers and their protocols exchange |
 //! | `connection` | a connection, its buffers, its client record, and the listeners |
 //! | `monitoring` | counters, latency events, command logs, `MONITOR` |
 //! | `snapshot` | snapshots: writes the data of one instant to a file while clients are served |
@@ -25,6 +26,7 @@ mod admin;
 mod connection;
 mod disk;
 mod executor;
+mod links;
 mod logging;
 mod mail;
 mod monitoring;

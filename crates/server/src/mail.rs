@@ -24,6 +24,7 @@ use crate::connection::client::UnblockReply;
 use crate::connection::listeners::{Origin, Relisten};
 use crate::connection::registry::Registry;
 use crate::connection::token::Token;
+use crate::links::LinkMail;
 use invalidation::{Broadcast, Invalidation};
 use message::Message;
 
@@ -67,6 +68,8 @@ pub enum Mail {
     },
     /// This client waits for the end of a save or of the server: this is its reply.
     Answered(Token, u64, &'static [u8]),
+    /// For a connection to another server.
+    Link(LinkMail),
     /// `CLIENT PAUSE` ended or changed.
     PauseChanged,
     /// The configuration changed.

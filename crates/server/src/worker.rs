@@ -20,6 +20,7 @@ mod ending;
 mod events;
 mod expiring;
 mod input;
+mod links;
 mod memory;
 mod moving;
 mod output;
@@ -61,6 +62,7 @@ use encryption::EncryptionWork;
 use ending::Ending;
 use events::{Events, Taken};
 use input::LARGE_INPUT_SIZE;
+use links::Links;
 use output::WorkerOutput;
 use waits::Waits;
 
@@ -80,6 +82,7 @@ pub struct Worker {
     waits: Waits,
     output: WorkerOutput,
     encryption: EncryptionWork,
+    links: Links,
     clock: Clock,
     cron: Cron,
     ending: Ending,
@@ -123,6 +126,7 @@ impl Worker {
             waits: Waits::default(),
             output: WorkerOutput::default(),
             encryption: EncryptionWork::default(),
+            links: Links::default(),
             clock: Clock {
                 now: Millis(clock::unix_millis()),
                 uptime: Uptime::now(),
@@ -174,6 +178,7 @@ impl Worker {
         self.show_unsent();
         self.work_after_events();
         self.end_waits();
+        self.check_links();
         if self.clock.uptime > self.cron.reclaimed_at {
             self.cron.reclaimed_at = self.clock.uptime;
             self.shared.keyspace.reclaim(&mut self.cron.retired);
@@ -222,7 +227,7 @@ impl Worker {
         let sleeps = !self.has_work() && self.own_handle().mailbox().prepare_sleep();
         if sleeps {
             let deadline = self.waits.deadlines.first().map(|(at, _)| at.plus_ms(1));
-            let timers = [deadline, self.cron.next_look].into_iter().flatten();
+            let timers = [deadline, self.cron.next_look, self.links.next_check()].into_iter().flatten();
             let (next, now) = (timers.fold(self.clock.next_tick, Ord::min), Ticks::now());
             let look_us =
                 self.waits.parked.next_look.map_or(WAIT_US_MAX, |at| at.ns_since(now).div_ceil(1_000));
@@ -284,6 +289,7 @@ impl Worker {
             Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) | Mail::Answered(..) => {
                 self.handle_end_of_wait(mail)
             }
+            Mail::Link(mail) => self.handle_link_mail(mail),
             Mail::PauseChanged => self.end_pause(),
             Mail::ConfigChanged => self.apply_config(),
             Mail::UsersChanged => self.apply_users(),
@@ -302,6 +308,7 @@ impl Worker {
 
     fn handle(&mut self, taken: Taken) {
         match taken.event {
+            event if links::concerns_link(&event) => self.handle_link_event(event),
             Event::Accepted { listener, socket, peer } => {
                 self.arrivals.arrived(listener, socket, peer);
             }
@@ -322,7 +329,8 @@ impl Worker {
             Event::Detached { token, socket, unsent, unread, .. } => {
                 self.hand_over(Token(token), socket, unsent, unread);
             }
-            Event::Woken => {}
+            // Of links only.
+            Event::Connected { .. } | Event::Woken => {}
         }
     }
 

@@ -196,3 +196,112 @@ fn the_move_is_logged_as_a_deletion() {
     assert_eq!(again.client().text(&["GET", "b"]), "2");
     assert_eq!(target.client().text(&["GET", "a"]), "1");
 }
+
+#[test]
+fn large_keys_move_on_each_backend() {
+    let target = Server::start(&["--proto-max-bulk-len", "1gb"]);
+    support::on_each_backend(&[], |source| {
+        let mut here = source.client();
+        here.text(&["SETRANGE", "a", "100000000", "x"]);
+        assert_eq!(migrate(&mut here, target.port, &["a", "0", "5000", "REPLACE"]), "OK");
+        assert_eq!(here.text(&["EXISTS", "a"]), "0");
+        assert_eq!(target.client().text(&["STRLEN", "a"]), "100000001");
+    });
+}
+
+#[test]
+fn a_connection_is_cached_and_replaced_if_the_target_has_closed_it() {
+    let source = Server::start(&["--io-threads", "2"]);
+    let mut here = source.client();
+    here.text(&["MSET", "a", "1", "b", "2", "c", "3"]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (cached, is_cached) = mpsc::channel();
+    let (closed, is_closed) = mpsc::channel();
+    // It serves two transfers on its first connection, of which only the first selects a database, and then closes it.
+    let serving = std::thread::spawn(move || {
+        let answer = |stream: &mut TcpStream, replies: &[u8]| {
+            let mut bytes = [0; 1024];
+            let size = stream.read(&mut bytes).unwrap();
+            stream.write_all(replies).unwrap();
+            bytes[..size].starts_with(b"*2\r\n$6\r\nSELECT")
+        };
+        let (mut first, _) = listener.accept().unwrap();
+        let selects = [answer(&mut first, b"+OK\r\n+OK\r\n"), answer(&mut first, b"+OK\r\n")];
+        assert_eq!(selects, [true, false]);
+        is_cached.recv().unwrap();
+        drop(first);
+        closed.send(()).unwrap();
+        let (mut second, _) = listener.accept().unwrap();
+        assert!(answer(&mut second, b"+OK\r\n+OK\r\n"));
+        // Then it replies more than it was asked for.
+        second.write_all(b"+OK\r\n").unwrap();
+    });
+    for key in ["a", "b", "c"] {
+        // Another connection, likely of the other worker, uses the same one.
+        let mut other = source.client();
+        assert_eq!(migrate(&mut other, port, &[key, "0", "5000"]), "OK", "{key}");
+        assert_eq!(here.text(&["EXISTS", key]), "0");
+        if key != "c" {
+            assert_eq!(source.info(&mut here, "migrate_cached_sockets"), "1");
+        }
+        if key == "b" {
+            cached.send(()).unwrap();
+            is_closed.recv().unwrap();
+        }
+    }
+    serving.join().unwrap();
+}
+
+#[test]
+fn names_are_resolved() {
+    let (source, target) = pair();
+    let mut here = source.client();
+    here.text(&["SET", "a", "1"]);
+    let port = target.port.to_string();
+    let not_connected = "IOERR error or timeout connecting to the client";
+    for port in ["port", "70000"] {
+        assert_eq!(here.text(&["MIGRATE", "127.0.0.1", port, "a", "0", "1000"]), not_connected);
+    }
+    assert_eq!(here.text(&["MIGRATE", "no name", &port, "a", "0", "1000"]), not_connected);
+    assert_eq!(here.text(&["MIGRATE", "localhost", &port, "a", "0", "1000"]), "OK");
+    assert_eq!(target.client().text(&["GET", "a"]), "1");
+}
+
+/// The worker of a transfer ends only after it; its client continues on another one.
+#[test]
+fn a_transfer_survives_the_end_of_its_worker() {
+    let source = Server::start(&["--io-threads", "4"]);
+    let mut control = source.client();
+    control.text(&["MSET", "a", "1", "b", "2", "c", "3", "d", "4"]);
+    let targets: Vec<SlowTarget> = (0..4).map(|_| SlowTarget::start()).collect();
+    let mut clients = Vec::new();
+    for (target, key) in targets.iter().zip(["a", "b", "c", "d"]) {
+        let mut client = source.client();
+        let port = target.port.to_string();
+        // With COPY no latch is kept, so that the client can be moved.
+        client.send(&["MIGRATE", "127.0.0.1", &port, key, "0", "20000", "COPY"]);
+        target.received.recv().unwrap();
+        clients.push(client);
+    }
+    assert_eq!(control.text(&["CONFIG", "SET", "io-threads", "1"]), "OK");
+    assert_eq!(control.text(&["PING"]), "PONG");
+    for (target, mut client) in targets.iter().zip(clients) {
+        target.replies.send(b"+OK\r\n+OK\r\n").unwrap();
+        assert_eq!(shown(&client.receive().unwrap()), "OK");
+    }
+    control.set_thread_count(1);
+}
+
+#[test]
+fn the_end_of_the_server_ends_transfers() {
+    let mut source = Server::start(&[]);
+    let mut here = source.client();
+    here.text(&["SET", "a", "1"]);
+    let target = SlowTarget::start();
+    let port = target.port.to_string();
+    here.send(&["MIGRATE", "127.0.0.1", &port, "a", "0", "600000"]);
+    target.received.recv().unwrap();
+    source.signal("TERM");
+    assert!(source.wait());
+}

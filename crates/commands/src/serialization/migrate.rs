@@ -1,7 +1,6 @@
 //! `MIGRATE`: moves keys to another server.
 //!
-//! A thread of the host accesses the network, never a worker. The request runs once for each step, and its connection is
-//! blocked in between.
+//! The host connects, sends and receives. The request runs once for each step, and its connection is blocked in between.
 //!
 //! | run | does | then waits for |
 //! |---|---|---|

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use super::{Ending, Epoll};
+use super::{Connection, Ending, Epoll};
 use crate::{CloseMode, CloseReason, ConnectionId, Event, sys};
 
 impl Epoll {
@@ -17,7 +17,8 @@ impl Epoll {
     }
 
     pub(crate) fn detach(&mut self, id: ConnectionId) {
-        if self.connections.lookup(id).is_none_or(|connection| connection.ending == Ending::Close) {
+        let stays = |connection: &Connection| connection.is_connecting || connection.ending == Ending::Close;
+        if self.connections.lookup(id).is_none_or(stays) {
             return;
         }
         let Some(mut connection) = self.connections.remove(id) else { return };

@@ -3,6 +3,8 @@
 //! A connection has two ends. Data written at one end goes into the other end's `flight` with its arrival time,
 //! and becomes readable there at that time.
 
+mod connecting;
+
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -50,6 +52,10 @@ struct End {
     /// Arrival time of the peer's end of file.
     fin_at: Option<u64>,
     reset_at: Option<u64>,
+    /// When the end is connected, or has failed to connect; `None`: it was accepted.
+    connected_at: Option<u64>,
+    /// The error with which it fails to connect.
+    connect_error: Option<i32>,
     /// Whether the reset has been reported: later writes fail with a broken pipe.
     has_seen_reset: bool,
     is_closed: bool,
@@ -223,12 +229,20 @@ impl Network {
         self.lock().write(end, bytes, now_ns)
     }
 
-    /// Whether a write would not block.
-    pub(crate) fn has_room(&self, end: usize, now_ns: u64) -> bool {
+    /// When a write does not block, or a connecting end is connected or has failed.
+    pub(crate) fn room_readiness(&self, end: usize, now_ns: u64) -> Readiness {
         let mut state = self.lock();
+        if let Some(at) = state.ends[end].connected_at.filter(|at| *at > now_ns) {
+            return Readiness::At(at);
+        }
         state.ends[end].arrive(now_ns);
-        let ended = state.ends[end].reset_at.is_some_and(|at| at <= now_ns) || state.ends[end].is_write_shut;
-        ended || state.room(end) > 0
+        let one = &state.ends[end];
+        let has_ended = one.connect_error.is_some() || one.is_write_shut;
+        if has_ended || one.reset_at.is_some_and(|at| at <= now_ns) || state.room(end) > 0 {
+            Readiness::Now
+        } else {
+            Readiness::Unknown
+        }
     }
 
     /// Accepts the next connection that has arrived, with a new descriptor; `WouldBlock` if there is none.
@@ -269,28 +283,6 @@ impl Network {
     /// The number of signals so far.
     pub(crate) fn signal_count(&self, event: usize) -> u64 {
         self.lock().events[event].signal_count
-    }
-
-    /// Connects a client. Returns its end of the connection.
-    pub(super) fn connect(&self, to: SocketAddr, now_ns: u64) -> io::Result<usize> {
-        let mut state = self.lock();
-        let Some(listener) = state.listener_of(to) else {
-            return Err(io::ErrorKind::ConnectionRefused.into());
-        };
-        if state.listeners[listener].queue.len() >= BACKLOG {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        state.next_client_port = state.next_client_port.checked_add(1).unwrap_or(40_000);
-        let from = SocketAddr::from(([127, 0, 0, 1], state.next_client_port));
-        let client = state.ends.len();
-        state.ends.push(End::new(from, client + 1));
-        state.ends.push(End::new(to, client));
-        let at = state.arrival(now_ns);
-        let listener = &mut state.listeners[listener];
-        let at = at.max(listener.queue.back().map_or(0, |(at, _)| *at));
-        listener.queue.push_back((at, client + 1));
-        listener.notices.iter().for_each(Notice::give);
-        Ok(client)
     }
 
     /// Ends the writing direction.
@@ -337,11 +329,16 @@ impl Network {
         }
     }
 
-    /// The reset that has arrived, unless it was reported before.
+    /// The error of connecting, or the reset that has arrived, unless it was reported before.
     pub(super) fn take_error(&self, number: i32, now_ns: u64) -> Option<io::Error> {
         let mut state = self.lock();
         let Some(Watched::End(end)) = state.watched(number) else { return None };
         let end = &mut state.ends[end];
+        if end.connected_at.is_none_or(|at| at <= now_ns)
+            && let Some(error) = end.connect_error.take()
+        {
+            return Some(io::Error::from_raw_os_error(error));
+        }
         let is_reset = end.reset_at.is_some_and(|at| at <= now_ns);
         let is_new = is_reset && !std::mem::replace(&mut end.has_seen_reset, true);
         is_new.then(|| io::Error::from_raw_os_error(libc::ECONNRESET))
@@ -535,6 +532,8 @@ impl End {
             flight_size: 0,
             fin_at: None,
             reset_at: None,
+            connected_at: None,
+            connect_error: None,
             has_seen_reset: false,
             is_closed: false,
             is_write_shut: false,

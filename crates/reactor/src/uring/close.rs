@@ -25,7 +25,7 @@ impl Uring {
 
     pub(crate) fn detach(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
-        if !connection.is_leaving() && connection.ending != Ending::Close {
+        if !connection.is_leaving() && !connection.is_connecting && connection.ending != Ending::Close {
             connection.leaving = Leaving::Detaching;
             self.note_change(id);
             self.leave_if_quiet(id);

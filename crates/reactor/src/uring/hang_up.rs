@@ -13,6 +13,7 @@ impl Connection {
     /// close, the sends notice it.
     fn wants_watch(&self) -> bool {
         self.is_paused
+            && !self.is_connecting
             && !self.is_leaving()
             && self.ending != Ending::Close
             && !self.is_at_eof

@@ -74,7 +74,7 @@ impl Uring {
         if connection.is_leaving() || connection.sending != Sending::Idle {
             return Ok(());
         }
-        if connection.sends.is_empty() {
+        if connection.sends.is_empty() && !connection.is_connecting {
             self.end_after_sends(id);
             return Ok(());
         }
@@ -112,6 +112,9 @@ impl Uring {
             self.in_flight_count -= 1;
         }
         let (Sending::Quiet { size: offered } | Sending::Prompt { size: offered }) = sending else {
+            if connection.is_connecting {
+                return self.end_connecting(id, result);
+            }
             // The result does not matter: the next send reports any error of the socket.
             connection.is_full = false;
             self.queue_flush(id);

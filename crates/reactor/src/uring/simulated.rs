@@ -246,7 +246,7 @@ impl SimulatedQueues {
             let Armed { user_data, kind } = self.armed[index];
             let (stays, at) = match kind {
                 Kind::Receive(end) => self.receive(user_data, end, now_ns),
-                Kind::Room(end) => (self.find_room(user_data, end, now_ns), None),
+                Kind::Room(end) => self.find_room(user_data, end, now_ns),
                 Kind::HangUp(end) => self.find_hang_up(user_data, end, now_ns),
                 Kind::Signals(event, seen) => (self.see_signals(index, event, seen), None),
                 Kind::Accept(listener) => self.accept(user_data, listener, now_ns),
@@ -295,12 +295,15 @@ impl SimulatedQueues {
         }
     }
 
-    fn find_room(&mut self, user_data: u64, end: usize, now_ns: u64) -> bool {
-        let has_room = self.network.has_room(end, now_ns);
-        if has_room {
-            self.post(Completion::new(user_data, i32::from(libc::POLLOUT), false, None));
+    /// Returns whether a poll for room stays armed, and when a connecting end is connected.
+    fn find_room(&mut self, user_data: u64, end: usize, now_ns: u64) -> (bool, Option<u64>) {
+        match self.network.room_readiness(end, now_ns) {
+            Readiness::Now => {}
+            Readiness::At(at) => return (true, Some(at)),
+            Readiness::Unknown => return (true, None),
         }
-        !has_room
+        self.post(Completion::new(user_data, i32::from(libc::POLLOUT), false, None));
+        (false, None)
     }
 
     /// Returns whether a poll for a hang-up stays armed, and when there is one.

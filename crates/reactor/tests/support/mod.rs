@@ -204,3 +204,28 @@ pub fn read_all(client: &mut impl Read) -> Vec<u8> {
     client.read_to_end(&mut bytes).unwrap();
     bytes
 }
+
+/// Makes a test of each function on each backend.
+macro_rules! on_each_backend {
+    ($($behaviour:ident,)*) => {
+        mod on_epoll {
+            $(#[test] fn $behaviour() { super::$behaviour(super::Backend::Epoll); })*
+        }
+        mod on_uring {
+            $(#[test] fn $behaviour() {
+                if super::is_available(super::Backend::Uring) {
+                    super::$behaviour(super::Backend::Uring);
+                }
+            })*
+        }
+        mod on_small_uring {
+            $(#[test] fn $behaviour() {
+                if super::is_available(super::Backend::SmallUring) {
+                    super::$behaviour(super::Backend::SmallUring);
+                }
+            })*
+        }
+    };
+}
+#[allow(unused_imports, reason = "for the tests on each backend")]
+pub(crate) use on_each_backend;

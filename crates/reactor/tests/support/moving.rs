@@ -96,7 +96,10 @@ fn mover(
                         reactor.send(connection, unread);
                     }
                 }
-                Event::Sent { .. } | Event::Closed { .. } | Event::HungUp { .. } => {}
+                Event::Connected { .. }
+                | Event::Sent { .. }
+                | Event::Closed { .. }
+                | Event::HungUp { .. } => {}
                 Event::AcceptError { error, .. } => panic!("{error}"),
             }
         }

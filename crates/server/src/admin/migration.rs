@@ -1,17 +1,19 @@
-//! Transfers to other servers (`MIGRATE`): a thread for each, as connecting, sending and receiving may take long.
+//! Transfers to other servers (`MIGRATE`): the protocol of a link, see `links.rs`.
 //!
-//! | the thread | the session of the client |
+//! | the link | the session of the client |
 //! |---|---|
 //! | takes a cached connection, or connects | waits |
 //! | waits for the requests | encodes the keys |
 //! | sends the requests, reads the replies, keeps the connection | waits |
 //! | ends | deletes the confirmed keys, replies |
 //!
-//! The session is notified of each step as by the end of a save. If the client disconnects, the transfer ends: keys that
-//! were sent then exist on both servers.
+//! The session is notified of each step as by the end of a save, wherever it is by then. If the client disconnects, the
+//! transfer ends: keys that were sent then exist on both servers.
+//!
+//! The names of hosts are resolved on a thread, as that blocks.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, PoisonError};
 
 use commands::error::CommandError;
@@ -19,8 +21,11 @@ use commands::host::{Transfer, TransferStep, TransferTarget};
 use os::clock::Uptime;
 use sync::Mutex;
 use sync::atomic::{AtomicUsize, Ordering};
-use sync::mpsc::{self, Receiver, Sender};
 
+use crate::links::{
+    self, LinkFailure, LinkMail, LinkOutput, LinkProtocol, LinkSocket, LinkStart, LinkStep, NewLink,
+};
+use crate::mail::Mail;
 use crate::shared::Shared;
 use crate::shared::migration_sockets::TargetSocket;
 
@@ -28,211 +33,383 @@ use crate::shared::migration_sockets::TargetSocket;
 const TRANSFER_COUNT_MAX: usize = 64;
 
 /// Maximum size of a line of a reply, in bytes.
-const LINE_SIZE_MAX: u64 = 4096;
+const LINE_SIZE_MAX: usize = 4096;
 
 const TOO_MANY: CommandError = CommandError::new("ERR Too many MIGRATE commands are running");
 const NO_THREAD: CommandError = CommandError::new("ERR Can't start a thread for MIGRATE");
 const NO_CLIENT: CommandError = CommandError::new("ERR MIGRATE can't run from a file");
 const NOT_CONNECTED: &str = "IOERR error or timeout connecting to the client";
 const NOT_WRITTEN: &str = "IOERR error or timeout writing to target instance";
+const NOT_READ: &str = "IOERR error or timeout reading to target instance";
 
 /// The number of running transfers.
 static TRANSFER_COUNT: AtomicUsize = AtomicUsize::new(0);
 
+/// A place among the running transfers, until it is dropped.
+struct Place;
+
+impl Place {
+    fn take() -> Option<Self> {
+        let place = (TRANSFER_COUNT.fetch_add(1, Ordering::Relaxed), Self);
+        (place.0 < TRANSFER_COUNT_MAX).then_some(place.1)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        TRANSFER_COUNT.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Requests to send, and their number.
 struct Requests {
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
     count: usize,
+}
+
+/// What the session and the link exchange.
+#[derive(Default)]
+struct Exchange {
+    /// From the session.
+    requests: Option<Requests>,
+    /// Whether the session has ended the transfer, or has been closed.
+    is_abandoned: bool,
+    /// From the link.
+    step: Option<TransferStep>,
 }
 
 /// A session's side of a transfer.
 struct Handle {
-    requests: Sender<Requests>,
-    step: Arc<Mutex<Option<TransferStep>>>,
+    shared: &'static Shared,
+    /// The worker of the link.
+    thread: usize,
+    link: u64,
+    exchange: Arc<Mutex<Exchange>>,
+}
+
+impl Handle {
+    fn change(&self, change: impl FnOnce(&mut Exchange)) {
+        change(&mut self.exchange.lock().unwrap_or_else(PoisonError::into_inner));
+        // If the link has ended, it has published its last step.
+        self.shared.workers.post(self.thread, Mail::Link(LinkMail::Notify(self.link)));
+    }
 }
 
 impl Transfer for Handle {
     fn send(&mut self, bytes: Vec<u8>, count: usize) {
-        // Fails if the thread has ended: then `take_step` returns its last step.
-        let _ = self.requests.send(Requests { bytes, count });
+        let requests = Requests { bytes: Arc::new(bytes), count };
+        self.change(|exchange| exchange.requests = Some(requests));
     }
 
     fn take_step(&mut self) -> Option<TransferStep> {
-        self.step.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner).step.take()
     }
 }
 
-/// Begins a transfer for a client.
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.change(|exchange| exchange.is_abandoned = true);
+    }
+}
+
+/// Begins a transfer for a client, over a link of this worker.
 ///
 /// # Errors
 /// The client has disconnected, too many transfers are running, or a thread can't be started.
 pub fn begin(
     shared: &'static Shared,
+    thread: usize,
     target: TransferTarget,
     client: u64,
 ) -> Result<Box<dyn Transfer>, CommandError> {
     if shared.clients.find(client).is_none() {
         return Err(NO_CLIENT);
     }
-    if TRANSFER_COUNT.fetch_add(1, Ordering::Relaxed) >= TRANSFER_COUNT_MAX {
-        TRANSFER_COUNT.fetch_sub(1, Ordering::Relaxed);
-        return Err(TOO_MANY);
-    }
-    let (requests, received) = mpsc::channel();
-    let step = Arc::new(Mutex::new(None));
-    let transfer = TransferThread { shared, target, client, step: Arc::clone(&step) };
-    let body = move || {
-        transfer.run(&received);
-        TRANSFER_COUNT.fetch_sub(1, Ordering::Relaxed);
+    let place = Place::take().ok_or(TOO_MANY)?;
+    let exchange = Arc::new(Mutex::new(Exchange::default()));
+    let number = links::next_number();
+    let mut link = TransferLink {
+        shared,
+        thread,
+        number,
+        name: [&target.host, b":".as_slice(), &target.port].concat(),
+        target,
+        client,
+        exchange: Arc::clone(&exchange),
+        state: State::Connecting,
+        db: None,
+        is_cached: false,
+        is_announced: false,
+        requests: None,
+        _place: place,
     };
-    if let Err(error) = sync::thread::Builder::new().name("migrate".to_owned()).spawn(body) {
-        TRANSFER_COUNT.fetch_sub(1, Ordering::Relaxed);
+    let address = literal_address(&link.target);
+    let cached = shared.migration_sockets.take(&link.name);
+    let awaits_addresses = cached.is_none() && address.is_none();
+    let (target, timeout) = (link.target.clone(), link.target.timeout);
+    let start = match (cached, address) {
+        (Some(cached), _) => {
+            link.is_cached = true;
+            link.db = cached.db;
+            LinkStart::Existing(cached.socket)
+        }
+        (None, Some(address)) => LinkStart::Open(LinkStep::Connect(vec![address], timeout)),
+        (None, None) => LinkStart::Open(LinkStep::AwaitAddresses(timeout)),
+    };
+    let new = NewLink { number, protocol: Box::new(link), start };
+    shared.workers.post(thread, Mail::Link(LinkMail::Open(Box::new(new))));
+    let handle = Handle { shared, thread, link: number, exchange };
+    if awaits_addresses && let Err(error) = resolve(shared, thread, number, &target) {
         log::warn!("Can't start a thread for MIGRATE: {error}");
+        // The end of the handle ends the link.
         return Err(NO_THREAD);
     }
-    Ok(Box::new(Handle { requests, step }))
+    Ok(Box::new(handle))
 }
 
-/// The thread's side of a transfer.
-struct TransferThread {
+/// The address of the target, if it is not a name.
+fn literal_address(target: &TransferTarget) -> Option<SocketAddr> {
+    let host = std::str::from_utf8(&target.host).ok()?;
+    let port = std::str::from_utf8(&target.port).ok()?;
+    Some(SocketAddr::new(host.parse().ok()?, port.parse().ok()?))
+}
+
+/// Resolves the name of a target on a thread, which sends the addresses to the link.
+fn resolve(shared: &'static Shared, thread: usize, link: u64, target: &TransferTarget) -> io::Result<()> {
+    let (host, port) = (target.host.clone(), target.port.clone());
+    let body = move || {
+        let addresses = addresses_of(&host, &port);
+        shared.workers.post(thread, Mail::Link(LinkMail::Addresses(link, addresses)));
+    };
+    sync::thread::Builder::new().name("resolve".to_owned()).spawn(body).map(drop)
+}
+
+fn addresses_of(host: &[u8], port: &[u8]) -> io::Result<Vec<SocketAddr>> {
+    let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
+    let host = std::str::from_utf8(host).map_err(|_| invalid("the host is not text"))?;
+    let port = std::str::from_utf8(port).ok().and_then(|port| port.parse::<u16>().ok());
+    let port = port.ok_or_else(|| invalid("the port is no number up to 65535"))?;
+    Ok((host, port).to_socket_addrs()?.collect())
+}
+
+/// The link's side of a transfer.
+struct TransferLink {
     shared: &'static Shared,
+    thread: usize,
+    number: u64,
     target: TransferTarget,
+    /// The name of the target's cached connection.
+    name: Vec<u8>,
     client: u64,
-    step: Arc<Mutex<Option<TransferStep>>>,
+    exchange: Arc<Mutex<Exchange>>,
+    state: State,
+    /// The database that the connection has selected; `None`: unknown.
+    db: Option<i64>,
+    /// Whether the connection was cached: the target may have closed it.
+    is_cached: bool,
+    /// Whether the session was notified of the connection.
+    is_announced: bool,
+    /// What the session has given to be sent.
+    requests: Option<Requests>,
+    _place: Place,
 }
 
-/// The error of a transfer over a connection, and its state at that time.
-struct TransferError {
-    error: io::Error,
-    /// Whether it failed while sending.
-    is_writing: bool,
+enum State {
+    Connecting,
+    /// Connected; waits for the requests.
+    Idle,
+    /// Sends the requests, and reads the replies.
+    Exchanging(Replies),
+    /// The connection has failed, with this error, before there were requests.
+    Failed(&'static str),
+    /// All replies are read. The session is notified of this step when the connection is cached.
+    Done(TransferStep),
+    /// The session has ended the transfer.
+    Abandoned,
+}
+
+/// The replies read so far.
+#[derive(Default)]
+struct Replies {
+    /// The beginning of the next line.
+    line: Vec<u8>,
+    /// Requests before those of the session whose replies are awaited.
+    preface_count: usize,
+    /// Whether such a request was refused.
+    is_refused: bool,
+    /// For each request of the session, whether the target has confirmed it.
     confirmed: Vec<bool>,
     /// The first error reply.
     first_error: Option<String>,
+    /// Whether the target has sent more replies than there are requests.
+    has_excess: bool,
 }
 
-/// The reply if no connection could be opened. As in Valkey, which does not wait for the answer of the target before it
-/// writes, a target that refuses is an error of writing.
-fn refusal(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused
-        | io::ErrorKind::ConnectionReset
-        | io::ErrorKind::HostUnreachable => NOT_WRITTEN,
-        _ => NOT_CONNECTED,
+impl LinkProtocol for TransferLink {
+    fn connected(&mut self, output: &mut LinkOutput) -> LinkStep {
+        self.state = State::Idle;
+        if self.requests.is_some() {
+            return self.send(output);
+        }
+        if !std::mem::replace(&mut self.is_announced, true) {
+            self.end_step(TransferStep::Connected);
+        }
+        LinkStep::Wait(None)
+    }
+
+    fn received(&mut self, bytes: &[u8], _: &mut LinkOutput) -> LinkStep {
+        let count = self.requests.as_ref().map_or(0, |requests| requests.count);
+        let is_complete = match &mut self.state {
+            State::Exchanging(replies) => replies.read(bytes, count),
+            _ => Err(io::Error::other("the target replies without a request")),
+        };
+        match is_complete {
+            Ok(true) => {}
+            Ok(false) => return LinkStep::Wait(Some(self.target.timeout)),
+            Err(error) => return self.failed(&LinkFailure { error, is_writing: false }),
+        }
+        if let State::Exchanging(replies) = std::mem::replace(&mut self.state, State::Connecting) {
+            let Replies { confirmed, first_error, has_excess, .. } = replies;
+            if first_error.is_none() {
+                self.db = Some(self.target.db);
+            }
+            self.state = State::Done(TransferStep::Sent { confirmed, error: first_error });
+            if has_excess {
+                self.end_done();
+                return LinkStep::Close;
+            }
+        }
+        LinkStep::Detach
+    }
+
+    fn notified(&mut self, output: &mut LinkOutput) -> LinkStep {
+        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_abandoned = exchange.is_abandoned;
+        if let Some(requests) = exchange.requests.take() {
+            self.requests = Some(requests);
+        } else if !is_abandoned || self.requests.is_some() {
+            return LinkStep::Continue;
+        }
+        drop(exchange);
+        match &self.state {
+            State::Idle if self.requests.is_some() => self.send(output),
+            // The next transfer may use it.
+            State::Idle => {
+                self.state = State::Abandoned;
+                LinkStep::Detach
+            }
+            State::Failed(error) => self.end_without_replies(error),
+            State::Connecting if self.requests.is_none() => LinkStep::Close,
+            _ => LinkStep::Continue,
+        }
+    }
+
+    fn failed(&mut self, failure: &LinkFailure) -> LinkStep {
+        let LinkFailure { error, is_writing } = failure;
+        log::debug!("MIGRATE to {} failed: {error}", self.name.escape_ascii());
+        let state = std::mem::replace(&mut self.state, State::Connecting);
+        let text = match &state {
+            State::Connecting => refusal(error),
+            _ if *is_writing => NOT_WRITTEN,
+            _ => NOT_READ,
+        };
+        // A cached connection may have been closed by the target. Nothing was confirmed, so no key is sent twice.
+        let is_unused = match &state {
+            State::Idle => true,
+            State::Exchanging(replies) => replies.confirmed.is_empty() && replies.first_error.is_none(),
+            _ => false,
+        };
+        if is_unused && std::mem::take(&mut self.is_cached) && error.kind() != io::ErrorKind::TimedOut {
+            self.db = None;
+            return match self.connect() {
+                Ok(step) => step,
+                Err(error) => self.failed(&LinkFailure { error, is_writing: false }),
+            };
+        }
+        match state {
+            State::Connecting if !self.is_announced => {
+                self.end_step(TransferStep::NotConnected(text.to_owned()));
+                LinkStep::Close
+            }
+            State::Exchanging(Replies { confirmed, first_error, .. }) => {
+                let error = first_error.or_else(|| Some(text.to_owned()));
+                self.end_step(TransferStep::Sent { confirmed, error });
+                LinkStep::Close
+            }
+            State::Done(step) => {
+                self.end_step(step);
+                LinkStep::Close
+            }
+            State::Abandoned => LinkStep::Close,
+            State::Connecting | State::Idle | State::Failed(_) if self.requests.is_some() => {
+                self.end_without_replies(text)
+            }
+            State::Connecting | State::Idle | State::Failed(_) => {
+                self.state = State::Failed(text);
+                LinkStep::Continue
+            }
+        }
+    }
+
+    fn detached(&mut self, socket: LinkSocket) {
+        let socket = TargetSocket { socket, db: self.db };
+        self.shared.migration_sockets.keep(std::mem::take(&mut self.name), socket, Uptime::now());
+        self.end_done();
+    }
+
+    fn discarded(&mut self) {
+        self.end_done();
     }
 }
 
-impl TransferThread {
-    fn run(&self, requests: &Receiver<Requests>) {
-        let name = [&self.target.host, b":".as_slice(), &self.target.port].concat();
-        let cached = self.shared.migration_sockets.take(&name);
-        let is_cached = cached.is_some();
-        let socket = match cached.map_or_else(|| self.connect(), Ok) {
-            Ok(socket) => socket,
-            Err(error) => {
-                log::debug!("MIGRATE can't connect to {}: {error}", name.escape_ascii());
-                return self.end_step(TransferStep::NotConnected(refusal(&error).to_owned()));
-            }
-        };
-        self.end_step(TransferStep::Connected);
-        let Ok(requests) = requests.recv() else {
-            return self.shared.migration_sockets.keep(name, socket, Uptime::now());
-        };
-        let mut transferred = self.transfer(socket, &requests);
-        // A cached connection may have been closed by the target. Nothing was confirmed, so no key is sent twice.
-        if let Err(failure) = &transferred
-            && is_cached
-            && failure.confirmed.is_empty()
-            && failure.first_error.is_none()
-            && !is_timeout(&failure.error)
-        {
-            match self.connect() {
-                Ok(socket) => transferred = self.transfer(socket, &requests),
-                Err(error) => {
-                    return self.end_step(TransferStep::Sent {
-                        confirmed: Vec::new(),
-                        error: Some(refusal(&error).to_owned()),
-                    });
-                }
-            }
+impl TransferLink {
+    /// Returns the step that connects to the target.
+    ///
+    /// # Errors
+    /// The thread that resolves its name can't be started.
+    fn connect(&self) -> io::Result<LinkStep> {
+        let timeout = self.target.timeout;
+        if let Some(address) = literal_address(&self.target) {
+            return Ok(LinkStep::Connect(vec![address], timeout));
         }
-        self.end_step(match transferred {
-            Ok((socket, confirmed, first_error)) => {
-                self.shared.migration_sockets.keep(name, socket, Uptime::now());
-                TransferStep::Sent { confirmed, error: first_error }
-            }
-            Err(TransferError { error, is_writing, confirmed, first_error }) => {
-                log::debug!("MIGRATE to {} failed: {error}", name.escape_ascii());
-                let action = if is_writing { "writing" } else { "reading" };
-                let failure = format!("IOERR error or timeout {action} to target instance");
-                TransferStep::Sent { confirmed, error: first_error.or(Some(failure)) }
-            }
-        });
+        resolve(self.shared, self.thread, self.number, &self.target)?;
+        Ok(LinkStep::AwaitAddresses(timeout))
+    }
+
+    /// Sends the requests of the session, after those that the connection needs first.
+    fn send(&mut self, output: &mut LinkOutput) -> LinkStep {
+        let Some(requests) = &self.requests else { return LinkStep::Continue };
+        let (preface, preface_count) = self.preface(self.db != Some(self.target.db));
+        if preface_count > 0 {
+            output.push(Arc::new(preface));
+        }
+        output.push(Arc::clone(&requests.bytes));
+        // Until the replies are seen.
+        self.db = None;
+        self.state = State::Exchanging(Replies { preface_count, ..Replies::default() });
+        LinkStep::Wait(Some(self.target.timeout))
+    }
+
+    /// Ends a transfer none of whose requests was replied to.
+    fn end_without_replies(&self, error: &str) -> LinkStep {
+        self.end_step(TransferStep::Sent { confirmed: Vec::new(), error: Some(error.to_owned()) });
+        LinkStep::Close
+    }
+
+    /// Publishes the last step, if all replies are read.
+    fn end_done(&mut self) {
+        if let State::Done(step) = std::mem::replace(&mut self.state, State::Abandoned) {
+            self.end_step(step);
+        }
     }
 
     /// Publishes the end of a step, and wakes the client.
     fn end_step(&self, step: TransferStep) {
-        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = Some(step);
-        self.shared.workers.answer(&self.shared.clients, self.client, b"");
-    }
-
-    fn connect(&self) -> io::Result<TargetSocket> {
-        let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
-        let host = std::str::from_utf8(&self.target.host).map_err(|_| invalid("the host is not text"))?;
-        let port = std::str::from_utf8(&self.target.port).ok().and_then(|port| port.parse::<u16>().ok());
-        let port = port.ok_or_else(|| invalid("the port is no number up to 65535"))?;
-        let mut last = invalid("the host has no address");
-        for address in (host, port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, self.target.timeout) {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    return Ok(TargetSocket { stream, db: None });
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
-    }
-
-    /// Sends the requests, and reads a reply for each. Returns which ones are confirmed, and the first error.
-    fn transfer(
-        &self,
-        mut socket: TargetSocket,
-        requests: &Requests,
-    ) -> Result<(TargetSocket, Vec<bool>, Option<String>), TransferError> {
-        let mut confirmed = Vec::new();
-        let mut first_error = None;
-        let mut is_writing = true;
-        let mut exchange = || {
-            socket.stream.set_write_timeout(Some(self.target.timeout))?;
-            socket.stream.set_read_timeout(Some(self.target.timeout))?;
-            let selects = socket.db != Some(self.target.db);
-            let (preface, preface_count) = self.preface(selects);
-            socket.stream.write_all(&preface)?;
-            socket.stream.write_all(&requests.bytes)?;
-            is_writing = false;
-            // Until the replies are seen.
-            socket.db = None;
-            let mut reader = BufReader::new(&socket.stream);
-            for _ in 0..preface_count {
-                record_error(&read_line(&mut reader)?, &mut first_error);
-            }
-            let is_refused = first_error.is_some();
-            for _ in 0..requests.count {
-                let line = read_line(&mut reader)?;
-                record_error(&line, &mut first_error);
-                confirmed.push(!is_refused && !line.starts_with(b"-"));
-            }
-            Ok(())
-        };
-        match exchange() {
-            Ok(()) => {
-                if first_error.is_none() {
-                    socket.db = Some(self.target.db);
-                }
-                Ok((socket, confirmed, first_error))
-            }
-            Err(error) => Err(TransferError { error, is_writing, confirmed, first_error }),
+        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        exchange.step = Some(step);
+        if !exchange.is_abandoned {
+            drop(exchange);
+            self.shared.workers.answer(&self.shared.clients, self.client, b"");
         }
     }
 
@@ -254,26 +431,60 @@ impl TransferThread {
     }
 }
 
+impl Replies {
+    /// Reads bytes of replies to the preface and to `count` requests. Returns whether they are complete.
+    fn read(&mut self, bytes: &[u8], count: usize) -> io::Result<bool> {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if self.is_complete(count) {
+                self.has_excess = true;
+                break;
+            }
+            self.line.extend_from_slice(part);
+            if self.line.len() > LINE_SIZE_MAX {
+                return Err(io::Error::other("the reply is no line"));
+            }
+            if part.ends_with(b"\n") {
+                let mut line = std::mem::take(&mut self.line);
+                line.pop();
+                line.pop_if(|last| *last == b'\r');
+                self.read_line(&line);
+            }
+        }
+        Ok(self.is_complete(count))
+    }
+
+    fn is_complete(&self, count: usize) -> bool {
+        self.preface_count == 0 && self.confirmed.len() == count
+    }
+
+    fn read_line(&mut self, line: &[u8]) {
+        record_error(line, &mut self.first_error);
+        if self.preface_count > 0 {
+            self.preface_count -= 1;
+            self.is_refused = self.first_error.is_some();
+        } else {
+            self.confirmed.push(!self.is_refused && !line.starts_with(b"-"));
+        }
+    }
+}
+
+/// The reply if no connection could be opened. As in Valkey, which does not wait for the answer of the target before it
+/// writes, a target that refuses is an error of writing.
+fn refusal(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::HostUnreachable => NOT_WRITTEN,
+        _ => NOT_CONNECTED,
+    }
+}
+
 fn push_request(args: &[&[u8]], bytes: &mut Vec<u8>) {
     bytes.extend(format!("*{}\r\n", args.len()).into_bytes());
     for arg in args {
         bytes.extend(format!("${}\r\n", arg.len()).into_bytes());
         bytes.extend_from_slice(arg);
         bytes.extend_from_slice(b"\r\n");
-    }
-}
-
-/// Reads the line of a reply, without its end.
-fn read_line(reader: &mut BufReader<&TcpStream>) -> io::Result<Vec<u8>> {
-    let mut line = Vec::new();
-    reader.by_ref().take(LINE_SIZE_MAX).read_until(b'\n', &mut line)?;
-    match line.pop() {
-        None => Err(io::ErrorKind::UnexpectedEof.into()),
-        Some(b'\n') => {
-            line.pop_if(|last| *last == b'\r');
-            Ok(line)
-        }
-        Some(_) => Err(io::Error::other("the reply is no line")),
     }
 }
 
@@ -284,8 +495,4 @@ fn record_error(line: &[u8], first_error: &mut Option<String>) {
             format!("ERR Target instance replied with error: {}", String::from_utf8_lossy(text))
         });
     }
-}
-
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }

@@ -3,11 +3,12 @@
 //! A transfer takes a connection out, so none has two users.
 
 use std::collections::HashMap;
-use std::net::TcpStream;
 use std::sync::PoisonError;
 
 use os::clock::Uptime;
 use sync::Mutex;
+
+use crate::links::LinkSocket;
 
 /// Maximum number of cached connections. A further one replaces the oldest.
 const SOCKET_COUNT_MAX: usize = 64;
@@ -25,7 +26,7 @@ pub struct MigrationSockets {
 #[derive(Debug)]
 pub struct TargetSocket {
     /// The connection.
-    pub stream: TcpStream,
+    pub socket: LinkSocket,
     /// The database that it has selected; `None`: unknown.
     pub db: Option<i64>,
 }

@@ -172,6 +172,7 @@ impl Worker {
         self.ending.stop_at = self.clock.uptime.plus_ms(STOP_MS);
         self.arrivals.listeners.close(&mut self.events.reactor);
         self.arrivals.clear();
+        self.links.close_all(&mut self.events.reactor);
         let tokens: Vec<Token> = self.connections.tokens();
         for token in tokens {
             // One that is being moved is closed when its socket is detached.

@@ -32,6 +32,7 @@ impl Worker {
         (self.ending.is_retiring || self.ending.is_stopping)
             && self.connections.is_empty()
             && self.waits.deferred_serves.is_empty()
+            && self.links.is_empty()
             && (self.ending.is_stopping || self.executor.scripts.has_none_paused())
             && (self.ending.is_stopping || self.waits.paused_serves.is_empty())
             && (self.has_settled() || planted(Fault::MailToClosedHandle))

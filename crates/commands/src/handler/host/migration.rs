@@ -7,8 +7,7 @@ use crate::session::Session;
 
 /// Connections to other servers, to which keys are sent.
 pub trait Migrations {
-    /// Begins to connect to another server on a separate thread, so no worker waits for the network. Each step of the
-    /// transfer ends the session's wait for [`BlockReason::Transfer`](crate::session::BlockReason::Transfer).
+    /// Begins to connect to another server, without waiting for the network. Each step of the transfer ends the session's wait for [`BlockReason::Transfer`](crate::session::BlockReason::Transfer).
     ///
     /// # Errors
     /// If there are too many transfers, or no thread can be started.

@@ -12,6 +12,6 @@ impl Migrations for WorkerHost {
         target: TransferTarget,
         session: &Session,
     ) -> Result<Box<dyn Transfer>, CommandError> {
-        crate::admin::migration::begin(self.shared, target, session.id)
+        crate::admin::migration::begin(self.shared, self.thread, target, session.id)
     }
 }
