@@ -3,6 +3,7 @@
 //! A script runs with a [`job::Job`], which holds its latches and effects, on a stack of its own: so it can pause, and its
 //! worker can serve others. Never touches a connection. Start reading at [`WorkerScripts::run`].
 
+mod declared_flags;
 mod engine;
 mod job;
 mod request;

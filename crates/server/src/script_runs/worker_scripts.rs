@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use commands::command::{Access, Flags, ScriptSource};
+use commands::command::{Access, ScriptSource};
 use commands::context::Ctx;
 use commands::error::CommandError;
 use commands::host::{Host, LibraryFacts, ScriptKind, ScriptName, ScriptRequest};
@@ -27,7 +27,6 @@ use wire::request::{Args, ArgsBuf};
 
 use super::engine::{Engine, EngineStep};
 use super::job::{Code, Job};
-use crate::request::admission::queued_by;
 use crate::scripts::cache::Script;
 use crate::scripts::libraries::LibrarySet;
 use crate::scripts::{ScriptLatches, Totals, errors};
@@ -160,37 +159,6 @@ impl WorkerScripts {
         }
     }
 
-    /// The flags of a request: those of its command, or those that its script declares.
-    pub fn flags_of(&self, found: ResolvedCommand, args: Args<'_>) -> Flags {
-        match found.command.access {
-            Access::Script { .. } => self.flags_of_script(found, args),
-            _ => found.command.flags,
-        }
-    }
-
-    /// Those of its command, until the script declares whether it writes.
-    fn flags_of_script(&self, found: ResolvedCommand, args: Args<'_>) -> Flags {
-        let flags = found.command.flags;
-        match self.resolve_of(found, args).map(|code| code.flags()) {
-            Ok(declared) if !declared.contains(ScriptFlags::WITHOUT_SHEBANG) => {
-                let writes = !declared.contains(ScriptFlags::NO_WRITES);
-                (flags - Flags::MAY_REPLICATE) | if writes { Flags::WRITE } else { Flags::empty() }
-            }
-            _ => flags,
-        }
-    }
-
-    /// The flags of a request and of all requests of the transaction that it runs, as the scripts among them declare.
-    pub fn declared_flags(&self, session: &Session, found: ResolvedCommand, args: Args<'_>) -> Flags {
-        let queued = queued_by(session, found).map(|queued| self.flags_of(queued.found, queued.args));
-        queued.fold(self.flags_of(found, args), Flags::union)
-    }
-
-    /// Whether a request, or one of the transaction that it runs, may change data. Some reads do, as `PFCOUNT`.
-    pub fn may_change(&self, session: &Session, found: ResolvedCommand, args: Args<'_>) -> bool {
-        self.declared_flags(session, found, args).intersects(Flags::WRITE | Flags::MAY_REPLICATE)
-    }
-
     /// Returns the latches with which the script that has just run must be run again.
     pub fn take_rerun_latches(&self) -> Option<ScriptLatches> {
         self.rerun_latches.take()
@@ -215,7 +183,7 @@ impl WorkerScripts {
     }
 
     /// Finds what a request runs: an error if there is no such script.
-    fn resolve_of(&self, found: ResolvedCommand, args: Args<'_>) -> Result<Code, CommandError> {
+    pub(super) fn resolve_of(&self, found: ResolvedCommand, args: Args<'_>) -> Result<Code, CommandError> {
         match found.command.access {
             Access::Script { source, .. } => self.resolve(ScriptName::of(source, args)),
             _ => Err(errors::NO_SCRIPT),
