@@ -303,21 +303,6 @@ impl Table {
         unsafe { self.segment_ref(position).view() }
     }
 
-    /// The segment of this position, and the entries with the same home that `takes` selects, each with its place. Reads no
-    /// entry.
-    #[inline]
-    fn entries_of_home<'a>(
-        &'a self,
-        position: Position,
-        takes: impl Fn(Item) -> bool,
-    ) -> (Segment<'a>, impl Iterator<Item = (Place<'a>, Entry<'a>)>) {
-        let segment = self.segment(position);
-        let places = segment.places_of_home(segment.reference.home(position));
-        // SAFETY: (1) the segment is the table's, which is borrowed for `'a`.
-        let entry_of = |place: Place<'a>| (place, unsafe { self.entry_of(place.item) });
-        (segment, places.filter(move |place| takes(place.item)).map(entry_of))
-    }
-
     /// The entry of an item.
     ///
     /// # Safety

@@ -9,7 +9,7 @@ use crate::entry::owned_entry::OwnedEntry;
 use crate::memory::heap::Heap;
 use crate::table::Table;
 use crate::table::bucket::{Item, POSITION_BITS, Position, WIDTH};
-use crate::table::segment::Segment;
+use crate::table::segment::{Place, Segment};
 
 /// The progress of a walk for expired keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -159,6 +159,21 @@ impl Table {
 }
 
 impl Table {
+    /// The segment of this position, and the entries with the same home that `takes` selects, each with its place. Reads no
+    /// entry.
+    #[inline]
+    pub(super) fn entries_of_home<'a>(
+        &'a self,
+        position: Position,
+        takes: impl Fn(Item) -> bool,
+    ) -> (Segment<'a>, impl Iterator<Item = (Place<'a>, Entry<'a>)>) {
+        let segment = self.segment(position);
+        let places = segment.places_of_home(segment.reference.home(position));
+        // SAFETY: (1) the segment is the table's, which is borrowed for `'a`.
+        let entry_of = |place: Place<'a>| (place, unsafe { self.entry_of(place.item) });
+        (segment, places.filter(move |place| takes(place.item)).map(entry_of))
+    }
+
     /// Visits the entries whose values have members with an expiry, in up to `bucket_count_max` buckets from
     /// position `from` on, until `visit` returns true. Returns the position to continue from, after a stop
     /// that of the current bucket; `None` at the end of the table.
