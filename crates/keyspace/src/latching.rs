@@ -21,7 +21,7 @@ use crate::latched::Latched;
 use crate::latched::held::Held;
 use crate::store::key::Key;
 use crate::store::keyspace::Keyspace;
-use crate::store::places::{Place, wanted_inline};
+use crate::store::places::{TablePlace, wanted_inline};
 use crate::store::waiting::Waiter;
 use crate::store::watching::Watching;
 
@@ -128,7 +128,7 @@ impl<'k> Latching<'k> {
     /// Returns whether it was made.
     pub fn settle_inline_database(&mut self) -> bool {
         let keyspace = self.keyspace();
-        let inline = keyspace.places.db_in(Place::INLINE);
+        let inline = keyspace.places.db_in(TablePlace::INLINE);
         let key_count = |db| keyspace.counters.population(db).keys;
         let Some(db) = wanted_inline(inline, key_count, keyspace.db_count()) else { return false };
         let is_free = self.latch_all(Mode::Write).is_ok();

@@ -53,7 +53,7 @@ pub use passage::{Closed, Inside, Passage};
 pub use prefetch::prefetch_for_writing;
 pub use table::{Claim, LatchTable, Parked};
 pub use table::{Guard, ReadGuard, WriteGuard};
-pub use wait::{End, PutBack, TryServe, Wait};
+pub use wait::{EndOrRequest, PutBack, TryServe, Wait};
 
 /// A hash map whose iteration order is reproducible in a simulation. Made by `default()`.
 pub type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;

@@ -9,7 +9,7 @@ use sync::epoch::Domain;
 
 use crate::latched::Latched;
 use crate::store::counters::Population;
-use crate::store::places::Place;
+use crate::store::places::TablePlace;
 
 /// Tables taken out of a database, to be dropped later or by another thread.
 pub struct Cleared {
@@ -74,7 +74,7 @@ impl Latched<'_> {
                 data.readers_or_new().clear(&keyspace.reader_totals);
             }
             let mut has_empty = data.has_further_tables();
-            for place in cleared_places.clone().map(Place::numbered) {
+            for place in cleared_places.clone().map(TablePlace::numbered) {
                 match data.table(place) {
                     None if !data.has_further_tables() => break,
                     None => continue,
@@ -145,26 +145,27 @@ impl Latched<'_> {
     pub fn make_inline(&mut self, db: DbIndex) {
         let keyspace = self.keyspace;
         let place = keyspace.place(usize::from(db.0));
-        if place == Place::INLINE {
+        if place == TablePlace::INLINE {
             return;
         }
-        keyspace.pair_hints([Place::INLINE, place]);
+        keyspace.pair_hints([TablePlace::INLINE, place]);
         for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
             let data = self.slot_data_mut(slot);
-            if [Place::INLINE, place].iter().all(|place| data.table(*place).is_none_or(Table::is_empty)) {
+            if [TablePlace::INLINE, place].iter().all(|place| data.table(*place).is_none_or(Table::is_empty))
+            {
                 continue;
             }
-            let mut first = data.table_mut(Place::INLINE).take();
+            let mut first = data.table_mut(TablePlace::INLINE).take();
             data.table_mut(place).exchange(&mut first);
-            data.table_mut(Place::INLINE).exchange(&mut first);
-            for place in [Place::INLINE, place] {
+            data.table_mut(TablePlace::INLINE).exchange(&mut first);
+            for place in [TablePlace::INLINE, place] {
                 keyspace.publish(slot, place, data.table_mut(place));
             }
             data.drop_empty_tables(|place, table| {
                 keyspace.publish(slot, place, table);
             });
         }
-        let inline = keyspace.places.db_in(Place::INLINE);
+        let inline = keyspace.places.db_in(TablePlace::INLINE);
         keyspace.places.exchange(usize::from(inline.0), usize::from(db.0));
     }
 }

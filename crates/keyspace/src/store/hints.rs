@@ -24,7 +24,7 @@ use sync::OnceLock;
 use crate::store::changes::LastChanges;
 use crate::store::key::slot_of_hash;
 use crate::store::keyspace::{Keyspace, Slots};
-use crate::store::places::Place;
+use crate::store::places::TablePlace;
 
 /// With this many keys in one slot a database has about three thousand in all. An array of hints is then
 /// less than a fifth of the size of the slots' tables, and smaller databases stay in the caches anyway.
@@ -67,7 +67,7 @@ impl FurtherHints {
         Self { by_place: (1..db_count.max(1)).map(|_| OnceLock::new()).collect() }
     }
 
-    fn of(&self, place: Place) -> Option<&[FurtherHint]> {
+    fn of(&self, place: TablePlace) -> Option<&[FurtherHint]> {
         Some(self.by_place.get(place.number().checked_sub(1)?)?.get()?)
     }
 }
@@ -78,7 +78,7 @@ impl Keyspace {
     #[inline]
     pub fn hints(&self, db: DbIndex) -> Hints<'_> {
         let which = match self.place(usize::from(db.0)) {
-            Place::INLINE => Which::BesideLatches,
+            TablePlace::INLINE => Which::BesideLatches,
             place => self.further_hints.of(place).map_or(Which::None, Which::Further),
         };
         let changes = Some(&self.changes).filter(|_| self.log.is_on());
@@ -88,8 +88,8 @@ impl Keyspace {
     /// Updates the hint of a table after a change. The slot is held for writing. Returns the bytes of the
     /// segments that were retired.
     #[inline(always)]
-    pub(crate) fn publish(&self, slot: Slot, place: Place, table: &mut Table) -> usize {
-        if place == Place::INLINE {
+    pub(crate) fn publish(&self, slot: Slot, place: TablePlace, table: &mut Table) -> usize {
+        if place == TablePlace::INLINE {
             self.slots().shared(slot.index()).publish(table)
         } else {
             self.publish_further(slot, place, table)
@@ -97,7 +97,7 @@ impl Keyspace {
     }
 
     #[inline(never)]
-    fn publish_further(&self, slot: Slot, place: Place, table: &mut Table) -> usize {
+    fn publish_further(&self, slot: Slot, place: TablePlace, table: &mut Table) -> usize {
         match self.further_hints.of(place) {
             Some(hints) => hints[slot.index()].publish(table),
             None if table.len() >= SLOT_KEY_COUNT_MIN => self.make_hints(slot, place, table),
@@ -108,7 +108,7 @@ impl Keyspace {
 
     /// Called before the tables of two places are swapped: if one of the places has hints, creates those of the
     /// other.
-    pub(crate) fn pair_hints(&self, places: [Place; 2]) {
+    pub(crate) fn pair_hints(&self, places: [TablePlace; 2]) {
         let places = places.map(|place| place.number().checked_sub(1));
         let hints = || places.iter().flatten().map(|place| &self.further_hints.by_place[*place]);
         // The inline place always has hints.
@@ -122,7 +122,7 @@ impl Keyspace {
     /// Creates the hints of a place whose database has grown large enough. Each is filled when its table next
     /// changes.
     #[cold]
-    fn make_hints(&self, slot: Slot, place: Place, table: &mut Table) -> usize {
+    fn make_hints(&self, slot: Slot, place: TablePlace, table: &mut Table) -> usize {
         let db = self.places.db_in(place);
         if self.counters.population(usize::from(db.0)).keys < KEY_COUNT_MIN {
             return new_hint().publish(table);

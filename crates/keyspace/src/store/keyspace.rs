@@ -23,7 +23,7 @@ use crate::store::changes::LastChanges;
 use crate::store::counters::AllCounters;
 use crate::store::events::Observer;
 use crate::store::hints::{FurtherHints, new_hint};
-use crate::store::places::{Place, Places};
+use crate::store::places::{Places, TablePlace};
 use crate::store::readers::ReaderTotals;
 use crate::store::slot_data::SlotData;
 use crate::store::snapshot::SnapshotState;
@@ -129,7 +129,7 @@ impl Keyspace {
 
     /// The place of a database's tables. Exact while a latch is held.
     #[inline(always)]
-    pub(crate) fn place(&self, db: usize) -> Place {
+    pub(crate) fn place(&self, db: usize) -> TablePlace {
         self.places.of(db)
     }
 

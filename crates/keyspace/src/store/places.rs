@@ -25,7 +25,7 @@ const COMPARED_DB_COUNT: usize = 64;
 
 /// Where the slots store the table of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(u16);
+pub(crate) struct TablePlace(u16);
 
 /// The places of all databases.
 pub(crate) struct Places {
@@ -34,9 +34,9 @@ pub(crate) struct Places {
     dbs: Box<[SettledNumber]>,
 }
 
-impl Place {
+impl TablePlace {
     /// In the slot.
-    pub(crate) const INLINE: Place = Place(0);
+    pub(crate) const INLINE: TablePlace = TablePlace(0);
 
     /// The number of the place, from 0 on.
     #[inline(always)]
@@ -45,8 +45,8 @@ impl Place {
     }
 
     /// The place with this number.
-    pub(crate) fn numbered(number: usize) -> Place {
-        Place(number as u16)
+    pub(crate) fn numbered(number: usize) -> TablePlace {
+        TablePlace(number as u16)
     }
 }
 
@@ -58,15 +58,15 @@ impl Places {
 
     /// The place of a database.
     #[inline(always)]
-    pub(crate) fn of(&self, db: usize) -> Place {
+    pub(crate) fn of(&self, db: usize) -> TablePlace {
         if db as u32 == self.inline_db.value() {
-            return Place::INLINE;
+            return TablePlace::INLINE;
         }
-        Place(self.by_db[db].value() as u16)
+        TablePlace(self.by_db[db].value() as u16)
     }
 
     /// The database with this place.
-    pub(crate) fn db_in(&self, place: Place) -> DbIndex {
+    pub(crate) fn db_in(&self, place: TablePlace) -> DbIndex {
         DbIndex(self.dbs[place.number()].value() as u16)
     }
 
@@ -75,7 +75,7 @@ impl Places {
         for (db, place) in [(one, self.of(other)), (other, self.of(one))] {
             self.by_db[db].set(u32::from(place.0));
             self.dbs[place.number()].set(db as u32);
-            if place == Place::INLINE {
+            if place == TablePlace::INLINE {
                 self.inline_db.set(db as u32);
             }
         }

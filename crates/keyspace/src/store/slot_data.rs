@@ -8,7 +8,7 @@
 use base::DbIndex;
 use collections::Table;
 
-use crate::store::places::{Place, Places};
+use crate::store::places::{Places, TablePlace};
 use crate::store::readers::Readers;
 use crate::store::waiting::Waits;
 use crate::store::watching::Watches;
@@ -67,8 +67,8 @@ impl SlotData {
 
     /// The table in a place; `None`: empty, not created yet.
     #[inline]
-    pub(crate) fn table(&self, place: Place) -> Option<&Table> {
-        if place == Place::INLINE {
+    pub(crate) fn table(&self, place: TablePlace) -> Option<&Table> {
+        if place == TablePlace::INLINE {
             return Some(&self.first);
         }
         let more = self.more.as_deref()?;
@@ -82,14 +82,14 @@ impl SlotData {
 
     /// Frees the memory of empty tables. `publish` is called with each of them when it has no segments any
     /// more.
-    pub(crate) fn drop_empty_tables(&mut self, mut publish: impl FnMut(Place, &mut Table)) {
+    pub(crate) fn drop_empty_tables(&mut self, mut publish: impl FnMut(TablePlace, &mut Table)) {
         let mut empty = |place, table: &mut Table| {
             if table.is_empty() {
                 table.clear();
-                publish(Place::numbered(place), table);
+                publish(TablePlace::numbered(place), table);
             }
         };
-        empty(Place::INLINE.number(), &mut self.first);
+        empty(TablePlace::INLINE.number(), &mut self.first);
         let Some(more) = &mut self.more else { return };
         if let Some(others) = &mut more.others {
             others.0.iter_mut().for_each(|(place, table)| empty(*place, table));
@@ -124,8 +124,8 @@ impl SlotData {
 
     /// The table in a place, created if necessary.
     #[inline]
-    pub(crate) fn table_mut(&mut self, place: Place) -> &mut Table {
-        if place == Place::INLINE { &mut self.first } else { self.further_table_mut(place.number()) }
+    pub(crate) fn table_mut(&mut self, place: TablePlace) -> &mut Table {
+        if place == TablePlace::INLINE { &mut self.first } else { self.further_table_mut(place.number()) }
     }
 
     #[inline(never)]
@@ -219,7 +219,7 @@ impl Tables<'_> {
     /// The table of a database; `None`: empty, not created yet.
     pub(crate) fn of(&self, db: DbIndex) -> Option<&Table> {
         match self.places.of(usize::from(db.0)) {
-            Place::INLINE => Some(self.first),
+            TablePlace::INLINE => Some(self.first),
             place => further_table(self.further_place, self.further, self.others, place.number()),
         }
     }
@@ -273,7 +273,7 @@ mod tests {
         let mut data = SlotData::new();
         assert!(!data.has_further_tables());
         for place in [9, 3, 15, 3, 0] {
-            data.table_mut(Place::numbered(place));
+            data.table_mut(TablePlace::numbered(place));
         }
         let numbers = |data: &SlotData| -> Vec<usize> {
             let Some(more) = &data.more else { return Vec::new() };
@@ -281,14 +281,14 @@ mod tests {
             others.chain(more.further.iter().map(|_| usize::from(more.further_place))).collect()
         };
         assert_eq!(numbers(&data), [3, 15, 9]);
-        let has = |data: &SlotData, place| data.table(Place::numbered(place)).is_some();
+        let has = |data: &SlotData, place| data.table(TablePlace::numbered(place)).is_some();
         assert!(has(&data, 3) && !has(&data, 4) && !has(&data, 16));
-        data.table_mut(Place::numbered(15)).set_int(&heap, 7, b"key", 1);
+        data.table_mut(TablePlace::numbered(15)).set_int(&heap, 7, b"key", 1);
         let mut unlinked = Vec::new();
         data.drop_empty_tables(|place, table| unlinked.push((place.number(), table.memory_bytes())));
         assert_eq!((numbers(&data), unlinked), (vec![15], vec![(0, 0), (3, 0), (9, 0)]));
-        assert_eq!(data.table(Place::numbered(15)).map(Table::len), Some(1));
-        data.table_mut(Place::numbered(15)).clear();
+        assert_eq!(data.table(TablePlace::numbered(15)).map(Table::len), Some(1));
+        data.table_mut(TablePlace::numbered(15)).clear();
         data.drop_empty_tables(|_, _| {});
         assert!(data.more.is_none());
     }
@@ -297,7 +297,7 @@ mod tests {
     fn a_slot_is_observed_while_its_lists_are_nonempty() {
         let reader_totals = ReaderTotals::default();
         let mut data = SlotData::new();
-        data.table_mut(Place::numbered(3));
+        data.table_mut(TablePlace::numbered(3));
         assert!(!data.is_observed());
         for _ in 0..2 {
             data.watches_or_new();
@@ -310,6 +310,6 @@ mod tests {
         }
         data.drop_empty_lists();
         assert!(data.more.as_ref().is_some_and(|more| more.lists.is_none()));
-        assert!(data.table(Place::numbered(3)).is_some());
+        assert!(data.table(TablePlace::numbered(3)).is_some());
     }
 }

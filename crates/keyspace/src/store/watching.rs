@@ -173,17 +173,17 @@ impl Watch {
     }
 
     /// Whether the key is in a table of its slot, expired or not.
-    fn state_in(&self, table: Option<&Table>, now: i64) -> State {
+    fn state_in(&self, table: Option<&Table>, now: i64) -> Liveness {
         match table.and_then(|table| table.find(self.hash, &self.bytes)) {
-            None => State::Absent,
-            Some(entry) if entry.expiry().is_some_and(|at| at <= now) => State::Expired,
-            Some(_) => State::Live,
+            None => Liveness::Absent,
+            Some(entry) if entry.expiry().is_some_and(|at| at <= now) => Liveness::Expired,
+            Some(_) => Liveness::Live,
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Liveness {
     Absent,
     Expired,
     Live,
@@ -219,7 +219,7 @@ impl SlotData {
                 && watch.hash == key.hash
                 && watch.bytes == key.bytes
                 && !watch.was_expired
-                && watch.state_in(Some(table), due) == State::Expired
+                && watch.state_in(Some(table), due) == Liveness::Expired
         })
     }
 
@@ -248,7 +248,7 @@ impl SlotData {
             if !watch.is_of(key) {
                 return false;
             }
-            let stays_gone = watch.was_expired && watch.state_in(tables.of(key.db), now) == State::Absent;
+            let stays_gone = watch.was_expired && watch.state_in(tables.of(key.db), now) == Liveness::Absent;
             watch.was_expired &= !stays_gone;
             !stays_gone
         });
@@ -274,12 +274,12 @@ impl SlotData {
                 return false;
             }
             let before = watch.state_in(tables.of(db), now);
-            let after = by.map_or(State::Absent, |by| watch.state_in(tables.of(by), now));
-            let was_gone = before == State::Absent || watch.was_expired;
-            let is_gone = after != State::Live;
+            let after = by.map_or(Liveness::Absent, |by| watch.state_in(tables.of(by), now));
+            let was_gone = before == Liveness::Absent || watch.was_expired;
+            let is_gone = after != Liveness::Live;
             watch.was_expired = match after {
-                State::Absent if before != State::Absent => false,
-                State::Expired if was_gone => true,
+                Liveness::Absent if before != Liveness::Absent => false,
+                Liveness::Expired if was_gone => true,
                 _ => watch.was_expired,
             };
             !(was_gone && is_gone)
