@@ -103,7 +103,7 @@ impl<'a> ValueRef<'a> {
 /// The interpretation of an entry's value bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Form {
+pub(crate) enum ValueForm {
     Int = 0,
     Embstr = 1,
     Raw = 2,
@@ -111,7 +111,7 @@ pub(crate) enum Form {
     Object = 4,
 }
 
-impl Form {
+impl ValueForm {
     #[inline]
     const fn from_bits(bits: u32) -> Self {
         match bits & 7 {
@@ -126,7 +126,7 @@ impl Form {
 
 /// The first eight bytes of an entry.
 #[repr(C)]
-pub(crate) struct Head {
+pub(crate) struct EntryHead {
     flags: AtomicU32,
     sizes: AtomicU32,
 }
@@ -136,8 +136,8 @@ const HAS_EXPIRY: u32 = 1 << 7;
 const FLAG_BITS: u32 = 8;
 const FLAG_MASK: u32 = (1 << FLAG_BITS) - 1;
 
-impl Head {
-    pub(crate) fn new(kind: Kind, form: Form, access: u32, shape: EntryLayout) -> Self {
+impl EntryHead {
+    pub(crate) fn new(kind: Kind, form: ValueForm, access: u32, shape: EntryLayout) -> Self {
         let expiry = if shape.has_expiry { HAS_EXPIRY } else { 0 };
         let flags = kind as u32 | (form as u32) << FORM_SHIFT | expiry | access << FLAG_BITS;
         let key_len = if shape.key_len_is_long() { KEY_LEN_ESCAPE } else { shape.key_len as u32 };
@@ -296,12 +296,14 @@ impl<'a> Entry<'a> {
         let offset = shape.value_offset();
         match self.form() {
             // SAFETY: the form says that the value is an integer.
-            Form::Int => ValueRef::Int(unsafe { self.at(offset).cast::<i64>().read_unaligned() }),
-            // SAFETY: (1) the form says that the value is these bytes.
-            Form::Embstr | Form::Raw => ValueRef::Bytes(unsafe { self.bytes(offset, shape.value_size) }),
+            ValueForm::Int => ValueRef::Int(unsafe { self.at(offset).cast::<i64>().read_unaligned() }),
+            ValueForm::Embstr | ValueForm::Raw => {
+                // SAFETY: (1) the form says that the value is these bytes.
+                ValueRef::Bytes(unsafe { self.bytes(offset, shape.value_size) })
+            }
             // SAFETY: (1) the form was just checked.
-            Form::Large => ValueRef::Bytes(unsafe { self.large_text() }),
-            Form::Object => {
+            ValueForm::Large => ValueRef::Bytes(unsafe { self.large_text() }),
+            ValueForm::Object => {
                 // SAFETY: the form says that the value is an object, aligned and owned by the entry.
                 ValueRef::Object(unsafe { &*self.object_address() })
             }
@@ -313,7 +315,7 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn value_size(self) -> ValueSize {
         match self.form() {
-            Form::Embstr | Form::Raw => ValueSize::new(Kind::String, self.shape().value_size),
+            ValueForm::Embstr | ValueForm::Raw => ValueSize::new(Kind::String, self.shape().value_size),
             _ => self.size_of_other(),
         }
     }
@@ -337,10 +339,10 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn encoding(self) -> Encoding {
         match self.form() {
-            Form::Int => Encoding::Int,
-            Form::Embstr => Encoding::Embstr,
-            Form::Raw | Form::Large => Encoding::Raw,
-            Form::Object => Encoding::Object,
+            ValueForm::Int => Encoding::Int,
+            ValueForm::Embstr => Encoding::Embstr,
+            ValueForm::Raw | ValueForm::Large => Encoding::Raw,
+            ValueForm::Object => Encoding::Object,
         }
     }
 
@@ -396,7 +398,7 @@ impl<'a> Entry<'a> {
     /// copies it while the reference exists. `None`: the value is short, or not a string.
     #[must_use]
     pub fn shared_text(self) -> Option<Arc<Vec<u8>>> {
-        if self.form() != Form::Large {
+        if self.form() != ValueForm::Large {
             return None;
         }
         // SAFETY: (1) the form was just checked.
@@ -413,7 +415,7 @@ impl<'a> Entry<'a> {
     pub fn allocated_bytes(self) -> usize {
         let outside = match (self.form(), self.value()) {
             // SAFETY: (1) the form was just checked.
-            (Form::Large, _) => unsafe { self.large_text() }.capacity(),
+            (ValueForm::Large, _) => unsafe { self.large_text() }.capacity(),
             (_, ValueRef::Object(object)) => object.memory_bytes(),
             _ => 0,
         };
@@ -443,7 +445,7 @@ impl<'a> Entry<'a> {
     #[inline]
     pub(crate) fn volatility(self) -> Volatility {
         let has_expiry = self.flags() & HAS_EXPIRY != 0;
-        Volatility::new(has_expiry, self.form() == Form::Object && self.has_volatile_members())
+        Volatility::new(has_expiry, self.form() == ValueForm::Object && self.has_volatile_members())
     }
 
     #[inline]
@@ -461,16 +463,16 @@ impl<'a> Entry<'a> {
     }
 
     #[inline]
-    pub(crate) fn form(self) -> Form {
-        Form::from_bits(self.flags() >> FORM_SHIFT)
+    pub(crate) fn form(self) -> ValueForm {
+        ValueForm::from_bits(self.flags() >> FORM_SHIFT)
     }
 
     /// The address of a string longer than [`INLINE_SIZE_MAX`]: made by `Arc::into_raw`.
     ///
     /// # Safety
-    /// 1. The form is [`Form::Large`].
+    /// 1. The form is [`ValueForm::Large`].
     pub(crate) unsafe fn large_address(self) -> *const Vec<u8> {
-        debug_assert_eq!(self.form(), Form::Large);
+        debug_assert_eq!(self.form(), ValueForm::Large);
         // SAFETY: (1) the value is the address.
         unsafe { self.at(self.shape().value_offset()).cast::<*const Vec<u8>>().read_unaligned() }
     }
@@ -478,7 +480,7 @@ impl<'a> Entry<'a> {
     /// The string that [`Self::large_address`] leads to.
     ///
     /// # Safety
-    /// 1. The form is [`Form::Large`].
+    /// 1. The form is [`ValueForm::Large`].
     pub(crate) unsafe fn large_text(self) -> &'a Vec<u8> {
         // SAFETY: (1) is the callee's condition, too.
         let address = unsafe { self.large_address() };
@@ -487,9 +489,9 @@ impl<'a> Entry<'a> {
         unsafe { &*address }
     }
 
-    /// The address of the object. Valid only if the form is [`Form::Object`].
+    /// The address of the object. Valid only if the form is [`ValueForm::Object`].
     pub(crate) fn object_address(self) -> *mut Object {
-        debug_assert_eq!(self.form(), Form::Object);
+        debug_assert_eq!(self.form(), ValueForm::Object);
         self.at(self.shape().object_offset()).cast::<Object>().cast_mut()
     }
 
@@ -499,9 +501,9 @@ impl<'a> Entry<'a> {
     }
 
     #[inline]
-    fn head(self) -> &'a Head {
+    fn head(self) -> &'a EntryHead {
         // SAFETY: an entry starts with its head.
-        unsafe { self.block.cast::<Head>().as_ref() }
+        unsafe { self.block.cast::<EntryHead>().as_ref() }
     }
 
     #[inline]

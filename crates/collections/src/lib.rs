@@ -30,14 +30,14 @@ pub use memory::heap::Heap;
 pub use memory::replaced::Retired;
 pub use memory::span_pool::{ChunkKeeper, KeeperHook, PageHook, PageHooks};
 pub use number::{DECIMAL_SIZE_MAX, DecimalBuffer, decimal_len, parse_canonical};
-pub use packed::{Item, Iter as PackedIter, Packed};
+pub use packed::{Item, Packed, PackedIter};
 pub use table::bucket::TABLE_BYTES_A_KEY;
 pub use table::check::TableStats;
 pub use table::defragment::Defragmented;
 pub use table::entry_mut::EntryMut;
 pub use table::guess::{Guess, LastGuess};
 pub use table::hint::{Hint, HomeBucket, ProbePrefetch, ProbeResult, TableAddress};
-pub use table::sampling::Run;
+pub use table::sampling::SampleRun;
 pub use table::walk::ExpiryWalk;
 pub use table::{NotAString, Table, Upserted};
 pub use values::collection::Collection;
@@ -47,9 +47,7 @@ pub use values::members::position::PrefetchStep;
 pub use values::object::Object;
 pub use values::parameters::{AllocContext, CollectionLimits};
 pub use values::set::{Sampled, Set, SetLimits, SetPlace, SoughtMember};
-pub use values::sorted_set::{
-    Bound, Iter as SortedSetIter, SortedSet, SortedSetLimits, Updated as SortedSetUpdated,
-};
+pub use values::sorted_set::{Bound, SortedSet, SortedSetIter, SortedSetLimits, SortedSetUpdated};
 pub use values::tracking::{Element, ElementSink, PortionLimits, Tracking};
 
 /// Whether leaves, nodes and segments are small, so that short sequences of changes reach deep structures:

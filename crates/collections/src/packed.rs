@@ -34,7 +34,7 @@ mod traits;
 
 use std::ops::Range;
 
-use block::Block;
+use block::PackedBlock;
 use element::{Encoded, OVERHEAD_MAX, size_at};
 use groups::{read_group, read_u16, skip};
 use index::{INDEX_CAPACITY_MAX, INDEX_STEP, index_capacity_for};
@@ -43,14 +43,14 @@ use crate::memory::prefetch;
 
 pub(crate) use builder::Builder;
 pub use element::Item;
-pub use groups::Iter;
+pub use groups::PackedIter;
 
 /// Largest number of bytes of elements.
 const USED_MAX: usize = u16::MAX as usize;
 
 /// A short sequence of groups of `N` elements. With `FIND` its index also speeds up [`Self::find`].
 pub struct Packed<const N: usize = 1, const FIND: bool = true> {
-    block: Block,
+    block: PackedBlock,
 }
 
 impl<const N: usize, const FIND: bool> Packed<N, FIND> {
@@ -67,7 +67,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     /// An empty sequence. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self { block: Block::new() }
+        Self { block: PackedBlock::new() }
     }
 
     /// Number of groups.
@@ -139,17 +139,17 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
 
     /// All groups.
     #[inline]
-    pub fn iter(&self) -> Iter<'_, N, FIND> {
+    pub fn iter(&self) -> PackedIter<'_, N, FIND> {
         self.iter_from(0)
     }
 
     /// The groups from `index` on.
     #[inline]
-    pub fn iter_from(&self, index: usize) -> Iter<'_, N, FIND> {
+    pub fn iter_from(&self, index: usize) -> PackedIter<'_, N, FIND> {
         let len = self.len();
         let index = index.min(len);
         let rest = &self.block.bytes()[self.offset(index)..self.end()];
-        Iter::new(self, rest, index..len)
+        PackedIter::new(self, rest, index..len)
     }
 
     /// The first group from `from` on whose first element is `text`.
@@ -277,7 +277,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         let len = self.len();
         let (index, end_index, count) = (groups.start, groups.end, groups.len());
         if count == len {
-            self.block = Block::new();
+            self.block = PackedBlock::new();
             return;
         }
         let (at, end) = (bytes.start, bytes.end);
@@ -435,7 +435,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     pub fn shrink(&mut self) {
         let head = self.block.head();
         if head.len == 0 {
-            self.block = Block::new();
+            self.block = PackedBlock::new();
             return;
         }
         let mut smaller = Self::new();

@@ -46,12 +46,13 @@ use crate::entry::value_size::ValueSize;
 use crate::entry::volatility::Volatility;
 use crate::memory::heap::Heap;
 use crate::memory::replaced::Replaced;
-use crate::table::bucket::{Item, POSITION_BITS, Position};
+use crate::table::bucket::{BucketItem, POSITION_BITS, Position};
 use crate::table::directory::Directory;
 use crate::table::entry_mut::EntryMut;
 use crate::table::guess::Guess;
 use crate::table::segment::{
-    BUCKET_COUNT_SPLIT, Filler, Place, Segment, SegmentRef, bucket_count_after, bucket_count_for, capacity,
+    BUCKET_COUNT_SPLIT, EntryPlace, Filler, Segment, SegmentRef, bucket_count_after, bucket_count_for,
+    capacity,
 };
 
 /// The map of one slot for one logical database.
@@ -303,27 +304,12 @@ impl Table {
         unsafe { self.segment_ref(position).view() }
     }
 
-    /// The segment of this position, and the entries with the same home that `takes` selects, each with its place. Reads no
-    /// entry.
-    #[inline]
-    fn entries_of_home<'a>(
-        &'a self,
-        position: Position,
-        takes: impl Fn(Item) -> bool,
-    ) -> (Segment<'a>, impl Iterator<Item = (Place<'a>, Entry<'a>)>) {
-        let segment = self.segment(position);
-        let places = segment.places_of_home(segment.reference.home(position));
-        // SAFETY: (1) the segment is the table's, which is borrowed for `'a`.
-        let entry_of = |place: Place<'a>| (place, unsafe { self.entry_of(place.item) });
-        (segment, places.filter(move |place| takes(place.item)).map(entry_of))
-    }
-
     /// The entry of an item.
     ///
     /// # Safety
     /// 1. The table has the item, and owns its entry as long as the view is borrowed.
     #[inline]
-    unsafe fn entry_of(&self, item: Item) -> Entry<'_> {
+    unsafe fn entry_of(&self, item: BucketItem) -> Entry<'_> {
         // SAFETY: (1) the block holds the entry, which changes only while the table is borrowed mutably.
         unsafe { Entry::from_block(item.block()) }
     }
@@ -333,7 +319,7 @@ impl Table {
     /// # Safety
     /// 1. `segment` is one of the table's, and `place` is in it.
     /// 2. The table has `place.item` there, and the place is not used afterwards.
-    unsafe fn take_out(&mut self, segment: Segment<'_>, place: Place<'_>) -> OwnedEntry {
+    unsafe fn take_out(&mut self, segment: Segment<'_>, place: EntryPlace<'_>) -> OwnedEntry {
         segment.remove(place);
         self.len -= 1;
         self.forget_volatility(place.item.volatility());
@@ -420,7 +406,7 @@ impl Table {
     fn add(&mut self, heap: &Heap, position: Position, new: OwnedEntry) -> Entry<'_> {
         self.make_room(heap, position);
         let volatility = new.entry().volatility();
-        let item = Item::new(position, new.into_block(), volatility);
+        let item = BucketItem::new(position, new.into_block(), volatility);
         self.segment(position).insert(item);
         self.len += 1;
         self.note_volatility(volatility);

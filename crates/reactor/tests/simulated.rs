@@ -21,7 +21,7 @@ use reactor::{
     BackendChoice, CloseMode, CloseReason, Event, Listener, ListenerToken, Reactor, ReactorOptions,
     ReusePort, Socket, Waker,
 };
-use sync::simulation::{self, Fault, Outcome, Scheduler, Task};
+use sync::simulation::{self, Fault, Scheduler, SimulationOutcome, Task};
 
 const CLIENT_COUNT: usize = 16;
 const MESSAGE_COUNT: usize = 15;
@@ -124,7 +124,7 @@ fn client(seed: u64) {
     assert!(received == sent, "bytes differ");
 }
 
-fn run(seed: u64, faults: Vec<Fault>) -> Outcome {
+fn run(seed: u64, faults: Vec<Fault>) -> SimulationOutcome {
     let options = simulation::SchedulerOptions {
         faults,
         steps_max: 50_000_000,

@@ -13,8 +13,7 @@ use mlua::ffi;
 use mlua::{Function, Lua, Table, Value};
 
 use crate::conversion;
-use crate::meter::Meter;
-use crate::stack::{Callee, Leave, Stack, UPVALUE_COUNT, bound, call, closure, depart};
+use crate::stack::{Callee, Frame, HostFrame, Leave, UPVALUE_COUNT, closure};
 use crate::strings;
 
 /// What a function of Lua with a check before it is called with.
@@ -103,30 +102,18 @@ pub(crate) fn checked<C: Callee>(
     closure(lua, callee, names, further, enter_checked::<C>).map(Some)
 }
 
-/// Runs a part of a function, which leaves values or raises an error.
-///
-/// # Safety
-/// 1. The running function is one of [`closure`] for this type.
-pub(crate) unsafe fn part<C: Callee>(
-    state: *mut ffi::lua_State,
-    act: impl FnOnce(&Meter, &mut Stack<'_>) -> Leave,
-) -> Option<Leave> {
-    // SAFETY: (1) as above.
-    let bound = unsafe { bound::<C>(state) };
-    call(bound, state, |callee, stack| act(callee.meter(), stack))
-}
-
 /// A function of Lua with a check before it.
 ///
 /// # Safety
 /// 1. It is called by Lua as a function of [`closure`], with the upvalues of [`checked`].
 unsafe extern "C-unwind" fn enter_checked<C: Callee>(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: the state is live.
-    let count = unsafe { ffi::lua_gettop(state) };
     // SAFETY: (1) as above.
-    if count > 0 && unsafe { push_behind(state) } {
-        // SAFETY: (1) it is a boolean.
-        if unsafe { ffi::lua_toboolean(state, READS) } == 0 {
+    let host = unsafe { HostFrame::<C>::new(state) };
+    let values = host.values;
+    let count = values.top();
+    // SAFETY: (1) as above.
+    if count > 0 && unsafe { push_behind(values) } {
+        if !values.is_true(READS) {
             // SAFETY: there is room beside the arguments.
             unsafe { ffi::lua_pushliteral(state, c"Attempt to modify a readonly table") };
             // SAFETY: a value is on the stack, and none here has a destructor.
@@ -136,47 +123,37 @@ unsafe extern "C-unwind" fn enter_checked<C: Callee>(state: *mut ffi::lua_State)
         unsafe { ffi::lua_replace(state, 1) };
     }
     // SAFETY: (1) as above.
-    match unsafe { unpacking(state, count) } {
+    match unsafe { unpacking(values, count) } {
         Unpacking::Proceed => {}
         Unpacking::Nothing => return 0,
         Unpacking::TooMuch => {
-            // SAFETY: (1) as above.
-            let leave = unsafe { part::<C>(state, |_, stack| stack.fail("too many results to unpack")) };
-            // SAFETY: (1) as above. (2) There is no such value.
-            return unsafe { depart(state, leave) };
+            let leave = host.part(|_, stack| stack.fail("too many results to unpack"));
+            // SAFETY: (1) There is no such value.
+            return unsafe { host.depart(leave) };
         }
     }
-    // SAFETY: (1) it is a number.
-    let mut work = unsafe { ffi::lua_tonumber(state, COST) } as usize;
-    // SAFETY: (1) it is a number.
-    let table_from = unsafe { ffi::lua_tonumber(state, TABLE_FROM) };
+    let mut work = values.number(COST) as usize;
+    let table_from = values.number(TABLE_FROM);
     for at in 1..=count {
-        // SAFETY: there is such an argument.
-        let kind = unsafe { ffi::lua_type(state, at) };
+        let kind = values.type_of(at);
         if kind == ffi::LUA_TSTRING || (kind == ffi::LUA_TTABLE && at == 1 && f64::from(count) >= table_from)
         {
-            // SAFETY: as above.
-            let len = unsafe { ffi::lua_objlen(state, at) };
+            let len = values.len(at);
             work += if kind == ffi::LUA_TSTRING { len / 16 } else { len };
         }
     }
-    // SAFETY: (1) as above.
-    let bound = unsafe { bound::<C>(state) };
-    if bound.callee.meter().add(work) {
-        // SAFETY: (1) as above.
-        let leave = unsafe { part::<C>(state, strings::interrupt) };
+    if host.bound().callee.meter().add(work) {
+        let leave = host.part(strings::interrupt);
         if !matches!(leave, Some(Leave::Return(_))) {
-            // SAFETY: (1) as above. (2) There is no such value.
-            return unsafe { depart(state, leave) };
+            // SAFETY: (1) There is no such value.
+            return unsafe { host.depart(leave) };
         }
     }
-    // SAFETY: (1) as above.
-    if let Some(place) = unsafe { slow_from(state, count) } {
+    if let Some(place) = slow_from(values, count) {
         // SAFETY: (1) as above. (2) It is one of the arguments.
-        return unsafe { run_slowly(state, count, place) };
+        return unsafe { run_slowly(values, place) };
     }
-    // SAFETY: (1) it is a function or nil.
-    let sorts = unsafe { ffi::lua_type(state, COMPARE) } == ffi::LUA_TFUNCTION;
+    let sorts = values.type_of(COMPARE) == ffi::LUA_TFUNCTION;
     if sorts && count == 1 && work > SORTED_AT_ONCE_MAX {
         // SAFETY: (1) as above; there is room beside the argument.
         unsafe { ffi::lua_pushvalue(state, COMPARE) };
@@ -193,88 +170,61 @@ unsafe extern "C-unwind" fn enter_checked<C: Callee>(state: *mut ffi::lua_State)
 ///
 /// # Safety
 /// 1. The running function is one of [`checked`] or `pairs`, and has an argument.
-pub(crate) unsafe fn push_behind(state: *mut ffi::lua_State) -> bool {
-    // SAFETY: (1) it is a table or nil.
-    let guards = unsafe { ffi::lua_type(state, PROTECTED) } == ffi::LUA_TTABLE;
-    // SAFETY: (1) there is an argument.
-    if !guards || unsafe { ffi::lua_type(state, 1) } != ffi::LUA_TTABLE {
+pub(crate) unsafe fn push_behind(values: Frame) -> bool {
+    if values.type_of(PROTECTED) != ffi::LUA_TTABLE || values.type_of(1) != ffi::LUA_TTABLE {
         return false;
     }
-    // SAFETY: as above; there is room beside the arguments.
-    unsafe { ffi::lua_pushvalue(state, 1) };
+    // SAFETY: (1) there is an argument, and room beside the arguments.
+    unsafe { ffi::lua_pushvalue(values.state, 1) };
     // SAFETY: it is a table; the key on the top is replaced.
-    unsafe { ffi::lua_rawget_(state, PROTECTED) };
-    // SAFETY: a value is on the top.
-    if unsafe { ffi::lua_type(state, -1) } != ffi::LUA_TNIL {
+    unsafe { ffi::lua_rawget_(values.state, PROTECTED) };
+    let top = values.top();
+    if values.type_of(top) != ffi::LUA_TNIL {
         return true;
     }
-    // SAFETY: as above.
-    unsafe { ffi::lua_settop(state, -2) };
+    // SAFETY: a value is on the top.
+    unsafe { ffi::lua_settop(values.state, top - 1) };
     false
 }
 
-/// From where the function visits the elements of its first argument, if these are many, and a function of Lua can do it.
-///
-/// # Safety
-/// 1. The running function is one of [`checked`], and has so many arguments.
-unsafe fn slow_from(state: *mut ffi::lua_State, count: c_int) -> Option<i32> {
-    // SAFETY: (1) it is a function or nil.
-    if unsafe { ffi::lua_type(state, SLOW) } != ffi::LUA_TFUNCTION {
+/// From where a function of [`checked`] visits the elements of its first argument, if these are many, and a function of Lua can
+/// do it. `count`: of its arguments.
+fn slow_from(values: Frame, count: c_int) -> Option<i32> {
+    if values.type_of(SLOW) != ffi::LUA_TFUNCTION {
         return None;
     }
-    // SAFETY: (1) it is a number.
-    let from = unsafe { ffi::lua_tonumber(state, TABLE_FROM) };
+    let from = values.number(TABLE_FROM);
     // Lua refuses further arguments of `insert`.
     let is_complete = f64::from(count) >= from && (from < 3.0 || count == 3);
-    // SAFETY: positions above the top are none.
-    if !is_complete || unsafe { ffi::lua_type(state, 1) } != ffi::LUA_TTABLE {
+    if !is_complete || values.type_of(1) != ffi::LUA_TTABLE {
         return None;
     }
-    // SAFETY: (1) it is a number.
-    let place = if unsafe { ffi::lua_tonumber(state, SLOW_TAKES) } == f64::from(ffi::LUA_TFUNCTION) {
-        // SAFETY: (1) there are two arguments.
-        (unsafe { ffi::lua_type(state, 2) } == ffi::LUA_TFUNCTION).then_some(0)
+    let place = if values.number(SLOW_TAKES) == f64::from(ffi::LUA_TFUNCTION) {
+        (values.type_of(2) == ffi::LUA_TFUNCTION).then_some(0)
     } else {
-        // SAFETY: (1) there are two arguments.
-        unsafe { int_at(state, 2) }
+        int_at(values, 2)
     }?;
-    // SAFETY: it is a table.
-    let len = unsafe { ffi::lua_objlen(state, 1) } as i64;
+    let len = values.len(1) as i64;
     (len - i64::from(place) > VISITED_AT_ONCE_MAX).then_some(place)
 }
 
 /// Calls the function of Lua that does the same as the running one.
 ///
 /// # Safety
-/// 1. The running function is one of [`checked`] with such a function, and has so many arguments, at least two.
+/// 1. The running function is one of [`checked`] with such a function. On the stack are its arguments, at least two.
 /// 2. The second is a number with this value, or a function.
-unsafe fn run_slowly(state: *mut ffi::lua_State, count: c_int, place: i32) -> c_int {
-    // SAFETY: (1) there are two arguments.
-    if unsafe { ffi::lua_type(state, 2) } != ffi::LUA_TFUNCTION {
-        // SAFETY: there is room beside the arguments.
-        unsafe { ffi::lua_pushnumber(state, f64::from(place)) };
-        // SAFETY: the number takes the place of the argument.
-        unsafe { ffi::lua_replace(state, 2) };
+unsafe fn run_slowly(values: Frame, place: i32) -> c_int {
+    if values.type_of(2) != ffi::LUA_TFUNCTION {
+        // SAFETY: (1) there are two arguments, and room beside them.
+        unsafe { values.put_number(2, f64::from(place)) };
     }
-    // SAFETY: (1) it is a function; there is room.
-    unsafe { ffi::lua_pushvalue(state, SLOW) };
-    // SAFETY: the function goes below its arguments.
-    unsafe { ffi::lua_insert(state, 1) };
-    // SAFETY: a function and its arguments are on the stack. No value here has a destructor.
-    unsafe { ffi::lua_call(state, count, ffi::LUA_MULTRET) };
-    // SAFETY: the state is live.
-    unsafe { ffi::lua_gettop(state) }
+    // SAFETY: (1) it is a function. (2) There are only the arguments. (3) No value here has a destructor.
+    unsafe { values.call_instead(SLOW) }
 }
 
 /// An argument as Lua converts it to an `int`. `None`: it is no number.
-///
-/// # Safety
-/// 1. The running function has so many arguments.
-unsafe fn int_at(state: *mut ffi::lua_State, at: c_int) -> Option<i32> {
-    // SAFETY: (1) as above.
-    let is_number = unsafe { ffi::lua_isnumber(state, at) } != 0;
-    // SAFETY: (1) as above.
-    is_number.then(|| conversion::to_integer(unsafe { ffi::lua_tonumber(state, at) }) as i32)
+fn int_at(values: Frame, at: c_int) -> Option<i32> {
+    values.is_number(at).then(|| conversion::to_integer(values.number(at)) as i32)
 }
 
 /// What `unpack` is to do.
@@ -292,28 +242,20 @@ enum Unpacking {
 ///
 /// # Safety
 /// 1. The running function is one of [`checked`], and has so many arguments.
-unsafe fn unpacking(state: *mut ffi::lua_State, count: c_int) -> Unpacking {
-    // SAFETY: (1) it is a boolean.
-    let unpacks = count > 0 && unsafe { ffi::lua_toboolean(state, UNPACKS) } != 0;
-    // SAFETY: there is an argument.
-    if !unpacks || unsafe { ffi::lua_type(state, 1) } != ffi::LUA_TTABLE {
+unsafe fn unpacking(values: Frame, count: c_int) -> Unpacking {
+    if count == 0 || !values.is_true(UNPACKS) || values.type_of(1) != ffi::LUA_TTABLE {
         return Unpacking::Proceed;
     }
-    // SAFETY: it is a table.
-    let len = unsafe { ffi::lua_objlen(state, 1) } as i32;
+    let len = values.len(1) as i32;
     let mut range = [1, len];
     for (at, bound) in (2..=count).zip(&mut range) {
-        // SAFETY: (1) there is such an argument.
-        if unsafe { ffi::lua_type(state, at) } == ffi::LUA_TNIL {
+        if values.type_of(at) == ffi::LUA_TNIL {
             continue;
         }
-        // SAFETY: (1) as above.
-        let Some(given) = (unsafe { int_at(state, at) }) else { return Unpacking::Proceed };
+        let Some(given) = int_at(values, at) else { return Unpacking::Proceed };
         *bound = given;
-        // SAFETY: there is room beside the arguments.
-        unsafe { ffi::lua_pushnumber(state, f64::from(given)) };
-        // SAFETY: the number takes the place of the argument.
-        unsafe { ffi::lua_replace(state, at) };
+        // SAFETY: (1) there is such an argument, and room beside the arguments.
+        unsafe { values.put_number(at, f64::from(given)) };
     }
     let [from, to] = range.map(i64::from);
     if from > to {

@@ -13,8 +13,8 @@ use std::rc::Rc;
 use mlua::ffi;
 use mlua::{Function, Lua, Table};
 
-use crate::checked::{part, push_behind};
-use crate::stack::{Callee, Leave, LuaType, Stack, UPVALUE_COUNT, closure, depart};
+use crate::checked::push_behind;
+use crate::stack::{Callee, Frame, HostFrame, Leave, LuaType, Stack, UPVALUE_COUNT, closure};
 use crate::strings::{self, Replacing};
 
 /// The frames that are searched for the place of an error.
@@ -71,9 +71,9 @@ pub(crate) fn limited(lua: &Lua, function: Function) -> mlua::Result<Function> {
 /// # Safety
 /// 1. It is called by Lua as a function of [`limited`].
 unsafe extern "C-unwind" fn enter_limited(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: the state is live.
-    let count = unsafe { ffi::lua_gettop(state) };
-    if count > ARGUMENT_COUNT_MAX {
+    // SAFETY: (1) as above.
+    let values = unsafe { Frame::new(state) };
+    if values.top() > ARGUMENT_COUNT_MAX {
         // SAFETY: there is room beside the arguments. Here and below no value has a destructor.
         unsafe { ffi::luaL_where(state, 1) };
         // SAFETY: as above.
@@ -83,14 +83,58 @@ unsafe extern "C-unwind" fn enter_limited(state: *mut ffi::lua_State) -> c_int {
         // SAFETY: a value is on the top.
         unsafe { ffi::lua_error(state) };
     }
-    // SAFETY: (1) it is a function; there is room beside the arguments.
-    unsafe { ffi::lua_pushvalue(state, ffi::lua_upvalueindex(1)) };
-    // SAFETY: the function goes below its arguments.
-    unsafe { ffi::lua_insert(state, 1) };
-    // SAFETY: a function and its arguments are on the stack.
-    unsafe { ffi::lua_call(state, count, ffi::LUA_MULTRET) };
+    // SAFETY: (1) as above: it is a function. (2) There are only the arguments. (3) No value here has a destructor.
+    unsafe { values.call_instead(ffi::lua_upvalueindex(1)) }
+}
+
+/// Returns `pcall` and `xpcall`. Those of Lua rely on reserves of the stack where there are many results, which builds with
+/// assertions refuse.
+pub(crate) fn protected_calls(lua: &Lua) -> mlua::Result<(Function, Function)> {
+    // SAFETY: (1) Lua calls it as a function.
+    let pcall = unsafe { lua.create_c_function(protected_call::<false>) };
+    // SAFETY: as above.
+    let xpcall = unsafe { lua.create_c_function(protected_call::<true>) };
+    Ok((pcall?, xpcall?))
+}
+
+/// `pcall(function, ...)`, or `xpcall(function, handler)` if `HANDLES`.
+///
+/// # Safety
+/// 1. It is called by Lua as a function.
+unsafe extern "C-unwind" fn protected_call<const HANDLES: bool>(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: (1) as above.
+    let values = unsafe { Frame::new(state) };
+    // SAFETY: (1) with arguments on the stack. Here and below no value has a destructor which an error would skip.
+    unsafe { ffi::luaL_checkany(state, if HANDLES { 2 } else { 1 }) };
+    if HANDLES {
+        values.set_top(2);
+        // SAFETY: there are two: the handler goes below the function.
+        unsafe { ffi::lua_insert(state, 1) };
+    }
+    let below = c_int::from(HANDLES);
+    let argument_count = values.top() - 1 - below;
+    // SAFETY: a function and its arguments are on the top, below them the handler if there is one.
+    let status = unsafe { ffi::lua_pcall(state, argument_count, ffi::LUA_MULTRET, below) };
     // SAFETY: the state is live.
-    unsafe { ffi::lua_gettop(state) }
+    if unsafe { ffi::lua_checkstack(state, 1) } == 0 {
+        // Then there is room.
+        values.set_top(0);
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushboolean(state, 0) };
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushliteral(state, c"too many results") };
+        return 2;
+    }
+    // SAFETY: there is room.
+    unsafe { ffi::lua_pushboolean(state, c_int::from(status == ffi::LUA_OK)) };
+    if HANDLES {
+        // SAFETY: the handler is at 1, and a value above it.
+        unsafe { ffi::lua_replace(state, 1) };
+    } else {
+        // SAFETY: there is a value.
+        unsafe { ffi::lua_insert(state, 1) };
+    }
+    values.top()
 }
 
 /// Sets the instructions until the next interrupt, of the thread that runs and of those that it creates.
@@ -112,9 +156,10 @@ pub(crate) fn set_interval(lua: &Lua, instruction_count: u32) {
 /// 1. It is called by Lua as a function of [`closure`].
 unsafe extern "C-unwind" fn find<C: Callee>(state: *mut ffi::lua_State) -> c_int {
     // SAFETY: (1) as above.
-    let leave = unsafe { part::<C>(state, strings::find) };
-    // SAFETY: (1) as above. (2) There is no such value.
-    unsafe { depart(state, leave) }
+    let host = unsafe { HostFrame::<C>::new(state) };
+    let leave = host.part(strings::find);
+    // SAFETY: (1) There is no such value.
+    unsafe { host.depart(leave) }
 }
 
 /// `string.match`
@@ -123,9 +168,10 @@ unsafe extern "C-unwind" fn find<C: Callee>(state: *mut ffi::lua_State) -> c_int
 /// 1. It is called by Lua as a function of [`closure`].
 unsafe extern "C-unwind" fn first_match<C: Callee>(state: *mut ffi::lua_State) -> c_int {
     // SAFETY: (1) as above.
-    let leave = unsafe { part::<C>(state, strings::first_match) };
-    // SAFETY: (1) as above. (2) There is no such value.
-    unsafe { depart(state, leave) }
+    let host = unsafe { HostFrame::<C>::new(state) };
+    let leave = host.part(strings::first_match);
+    // SAFETY: (1) There is no such value.
+    unsafe { host.depart(leave) }
 }
 
 /// `string.gmatch`: returns an iterator.
@@ -134,13 +180,14 @@ unsafe extern "C-unwind" fn first_match<C: Callee>(state: *mut ffi::lua_State) -
 /// 1. It is called by Lua as a function of [`closure`].
 unsafe extern "C-unwind" fn gmatch<C: Callee>(state: *mut ffi::lua_State) -> c_int {
     // SAFETY: (1) as above.
-    let leave = unsafe { part::<C>(state, strings::begin_gmatch) };
+    let host = unsafe { HostFrame::<C>::new(state) };
+    let leave = host.part(strings::begin_gmatch);
     if !matches!(leave, Some(Leave::Return(_))) {
-        // SAFETY: (1) as above. (2) There is no such value.
-        return unsafe { depart(state, leave) };
+        // SAFETY: (1) There is no such value.
+        return unsafe { host.depart(leave) };
     }
-    // SAFETY: the stack has two values, so there is room for 18 more.
-    unsafe { ffi::lua_settop(state, 2) };
+    // There is room for 18 more.
+    host.values.set_top(2);
     for number in 1..=UPVALUE_COUNT {
         // SAFETY: (1) it has these upvalues; there is room.
         unsafe { ffi::lua_pushvalue(state, ffi::lua_upvalueindex(number)) };
@@ -161,14 +208,14 @@ unsafe extern "C-unwind" fn gmatch<C: Callee>(state: *mut ffi::lua_State) -> c_i
 /// # Safety
 /// 1. It is called by Lua as a closure of [`gmatch`].
 unsafe extern "C-unwind" fn next_match<C: Callee>(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: the state is live.
-    unsafe { ffi::lua_settop(state, 0) };
+    // SAFETY: (1) as above.
+    let host = unsafe { HostFrame::<C>::new(state) };
+    host.values.set_top(0);
     for upvalue in [TEXT, PATTERN, POSITION] {
         // SAFETY: (1) it has these upvalues; the stack is empty, so there is room.
         unsafe { ffi::lua_pushvalue(state, upvalue) };
     }
-    // SAFETY: (1) as above.
-    let leave = unsafe { part::<C>(state, strings::next_match) };
+    let leave = host.part(strings::next_match);
     if matches!(leave, Some(Leave::Return(count)) if count > 0) {
         // The place at 3 is the new one.
         // SAFETY: the stack was left with three values and more; the room for one is kept.
@@ -176,8 +223,8 @@ unsafe extern "C-unwind" fn next_match<C: Callee>(state: *mut ffi::lua_State) ->
         // SAFETY: (1) it has this upvalue.
         unsafe { ffi::lua_replace(state, POSITION) };
     }
-    // SAFETY: (1) as above. (2) There is no such value.
-    unsafe { depart(state, leave) }
+    // SAFETY: (1) There is no such value.
+    unsafe { host.depart(leave) }
 }
 
 /// `string.gsub`
@@ -187,19 +234,18 @@ unsafe extern "C-unwind" fn next_match<C: Callee>(state: *mut ffi::lua_State) ->
 unsafe extern "C-unwind" fn gsub<C: Callee>(state: *mut ffi::lua_State) -> c_int {
     let mut replacing = Replacing::default();
     // SAFETY: (1) as above.
-    let begun = unsafe { part::<C>(state, |meter, stack| strings::begin_gsub(meter, stack, &mut replacing)) };
+    let host = unsafe { HostFrame::<C>::new(state) };
+    let begun = host.part(|meter, stack| strings::begin_gsub(meter, stack, &mut replacing));
     if !matches!(begun, Some(Leave::Return(0))) {
-        // SAFETY: (1) as above. (2) There is no such value.
-        return unsafe { depart(state, begun) };
+        // SAFETY: (1) There is no such value.
+        return unsafe { host.depart(begun) };
     }
     loop {
-        // SAFETY: (1) as above.
-        let leave =
-            unsafe { part::<C>(state, |meter, stack| strings::next_gsub(meter, stack, &mut replacing)) };
+        let leave = host.part(|meter, stack| strings::next_gsub(meter, stack, &mut replacing));
         // The arguments of the function, or the key.
         let Some(Leave::Return(count)) = leave else {
-            // SAFETY: (1) as above. (2) There is no such value.
-            return unsafe { depart(state, leave) };
+            // SAFETY: (1) There is no such value.
+            return unsafe { host.depart(leave) };
         };
         if replacing.is_complete {
             return count;
@@ -219,14 +265,14 @@ unsafe extern "C-unwind" fn gsub<C: Callee>(state: *mut ffi::lua_State) -> c_int
 /// # Safety
 /// 1. It is called by Lua as a function of [`pairs`].
 unsafe extern "C-unwind" fn enter_pairs(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: (1) as above.
+    let values = unsafe { Frame::new(state) };
     // SAFETY: the state is live; no value here has a destructor.
     unsafe { ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE) };
-    // SAFETY: the state is live, and there is room.
-    unsafe { ffi::lua_settop(state, 1) };
+    values.set_top(1);
     // SAFETY: (1) as above; there is an argument.
-    let is_protected = unsafe { push_behind(state) };
-    // SAFETY: the state is live.
-    unsafe { ffi::lua_settop(state, 1) };
+    let is_protected = unsafe { push_behind(values) };
+    values.set_top(1);
     // SAFETY: (1) they are functions; there is room.
     unsafe { ffi::lua_pushvalue(state, if is_protected { NEXT_OF_PROTECTED } else { NEXT }) };
     // SAFETY: the function goes below the table.

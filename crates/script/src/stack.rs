@@ -1,14 +1,17 @@
 //! The stack of Lua, used by calls of commands and by runs without a value of the binding for each argument and result.
 //!
-//! With `natives.rs` and `checked.rs` the only file of this crate with `unsafe`. A [`Stack`] checks each access: positions against the
-//! top, types before they are relied on, room before a push. [`function`] makes functions that Lua calls with a stack.
+//! With `stack/frame.rs`, `natives.rs` and `checked.rs` the only file of this crate with `unsafe`. A [`Stack`] checks each
+//! access: positions against the top, types before they are relied on, room before a push. [`function`] makes functions that Lua
+//! calls with a stack.
 //!
 //! Invariants:
 //! 1. A stack borrows a live state of Lua, and belongs to the function that runs there.
 //! 2. While there is a stack, the memory limit is off, and scripts have no finalizers (`sandbox.lua`). So no method raises an
 //!    error of Lua or runs code of a script: no destructor of a caller is skipped.
-//! 3. An error is raised by [`enter`] alone, when all values of Rust are dropped. No panic leaves [`enter`].
+//! 3. An error is raised by [`HostFrame::depart`] alone, when all values of Rust are dropped. No panic leaves [`call`].
 #![allow(unsafe_code, reason = "the C interface of Lua, which the invariants above keep")]
+
+mod frame;
 
 use std::any::Any;
 use std::ffi::{c_char, c_int};
@@ -20,6 +23,7 @@ use mlua::{Function, IntoLua, IntoLuaMulti, LightUserData, Lua, MultiValue, Tabl
 
 use crate::failure::{End, Failure, NO_MEMORY, Stopped};
 use crate::meter::Meter;
+pub(crate) use frame::{Frame, HostFrame};
 
 /// The names of globals and of fields in replies, which a stack pushes without hashing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,48 +154,14 @@ pub(crate) fn closure<C: Callee>(
 /// 1. It is called by Lua as a function of [`closure`], with its upvalues.
 unsafe extern "C-unwind" fn enter<C: Callee, const RAISES: bool>(state: *mut ffi::lua_State) -> c_int {
     // SAFETY: (1) as above.
-    let bound: &Bound<C> = unsafe { bound(state) };
-    let leave = call(bound, state, |callee, stack| callee.called::<RAISES>(stack));
-    // SAFETY: (1) as above. (2) No value here has a destructor.
-    unsafe { depart(state, leave) }
-}
-
-/// What the running function refers to.
-///
-/// # Safety
-/// 1. The running function is one of [`closure`] for this type.
-pub(crate) unsafe fn bound<'a, C>(state: *mut ffi::lua_State) -> &'a Bound<C> {
-    // SAFETY: (1) it is the first upvalue.
-    let bound: *const Bound<C> = unsafe { ffi::lua_touserdata(state, BOUND) }.cast();
-    // SAFETY: (1) the state keeps it until it is closed, and it is never changed.
-    unsafe { &*bound }
-}
-
-/// Leaves the running function: returns the number of its results, or raises an error.
-///
-/// # Safety
-/// 1. The running function is one of [`closure`].
-/// 2. No caller has a value with a destructor.
-pub(crate) unsafe fn depart(state: *mut ffi::lua_State, leave: Option<Leave>) -> c_int {
-    let end = match leave {
-        None => return 0,
-        Some(Leave::Return(count)) => return count,
-        // SAFETY: a value is on the stack, and (2).
-        Some(Leave::Raise) => unsafe { ffi::lua_error(state) },
-        Some(Leave::Again) => AGAIN,
-        Some(Leave::Killed) => KILLED,
-        Some(Leave::Timeout) => TIMEOUT,
-    };
-    // SAFETY: the state is live.
-    unsafe { ffi::lua_settop(state, 0) };
-    // SAFETY: (1) it is an upvalue. There is room, as the stack is empty.
-    unsafe { ffi::lua_pushvalue(state, end) };
-    // SAFETY: as above.
-    unsafe { ffi::lua_error(state) }
+    let host = unsafe { HostFrame::<C>::new(state) };
+    let leave = call(host.bound(), state, |callee, stack| callee.called::<RAISES>(stack));
+    // SAFETY: (1) No value here has a destructor.
+    unsafe { host.depart(leave) }
 }
 
 /// Calls without the memory limit. `None`: the state is being closed.
-pub(crate) fn call<C: Callee>(
+fn call<C: Callee>(
     bound: &Bound<C>,
     state: *mut ffi::lua_State,
     act: impl FnOnce(&C, &mut Stack<'_>) -> Leave,
@@ -233,57 +203,6 @@ pub(crate) fn with_stack<R>(lua: &Lua, names: &Table, act: impl FnOnce(&mut Stac
     let result = act(&mut stack);
     stack.cut(base);
     result
-}
-
-/// Returns `pcall` and `xpcall`. Those of Lua rely on reserves of the stack where there are many results, which builds with
-/// assertions refuse.
-pub(crate) fn protected_calls(lua: &Lua) -> mlua::Result<(Function, Function)> {
-    // SAFETY: (1) Lua calls it as a function.
-    let pcall = unsafe { lua.create_c_function(protected_call::<false>) };
-    // SAFETY: as above.
-    let xpcall = unsafe { lua.create_c_function(protected_call::<true>) };
-    Ok((pcall?, xpcall?))
-}
-
-/// `pcall(function, ...)`, or `xpcall(function, handler)` if `HANDLES`.
-///
-/// # Safety
-/// 1. It is called by Lua as a function.
-unsafe extern "C-unwind" fn protected_call<const HANDLES: bool>(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: (1) with arguments on the stack. Here and below no value has a destructor which an error would skip.
-    unsafe { ffi::luaL_checkany(state, if HANDLES { 2 } else { 1 }) };
-    if HANDLES {
-        // SAFETY: there are two arguments or more.
-        unsafe { ffi::lua_settop(state, 2) };
-        // SAFETY: there are two: the handler goes below the function.
-        unsafe { ffi::lua_insert(state, 1) };
-    }
-    let below = c_int::from(HANDLES);
-    // SAFETY: the state is live.
-    let argument_count = unsafe { ffi::lua_gettop(state) } - 1 - below;
-    // SAFETY: a function and its arguments are on the top, below them the handler if there is one.
-    let status = unsafe { ffi::lua_pcall(state, argument_count, ffi::LUA_MULTRET, below) };
-    // SAFETY: the state is live.
-    if unsafe { ffi::lua_checkstack(state, 1) } == 0 {
-        // SAFETY: the state is live; then there is room.
-        unsafe { ffi::lua_settop(state, 0) };
-        // SAFETY: there is room.
-        unsafe { ffi::lua_pushboolean(state, 0) };
-        // SAFETY: there is room.
-        unsafe { ffi::lua_pushliteral(state, c"too many results") };
-        return 2;
-    }
-    // SAFETY: there is room.
-    unsafe { ffi::lua_pushboolean(state, c_int::from(status == ffi::LUA_OK)) };
-    if HANDLES {
-        // SAFETY: the handler is at 1, and a value above it.
-        unsafe { ffi::lua_replace(state, 1) };
-    } else {
-        // SAFETY: there is a value.
-        unsafe { ffi::lua_insert(state, 1) };
-    }
-    // SAFETY: the state is live.
-    unsafe { ffi::lua_gettop(state) }
 }
 
 /// The types of values.

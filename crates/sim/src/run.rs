@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use reactor::simulated::Network;
 use server::simulated::Server;
-use sync::simulation::{self, Failure, Fault, FreedMemory, Outcome, Scheduler, Task, TraceSink};
+use sync::simulation::{self, Failure, Fault, FreedMemory, Scheduler, SimulationOutcome, Task, TraceSink};
 use trials::linearisability::search::{Command, Operation, check, check_each_key};
 
 use crate::connection::Connection;
@@ -45,7 +45,7 @@ pub struct Report {
     /// The plan of the seed.
     pub plan: Plan,
     /// Result of the simulation.
-    pub outcome: Outcome,
+    pub outcome: SimulationOutcome,
     /// The failure, if any.
     pub failure: Option<String>,
     /// The longest time that a reply took without stalls, in microseconds.
@@ -169,7 +169,7 @@ fn info(connection: &mut Connection, section: &str, field: &str) -> i64 {
 }
 
 /// Lists unfinished threads with the reason of their wait.
-fn waiting(outcome: &Outcome) -> String {
+fn waiting(outcome: &SimulationOutcome) -> String {
     let alive = outcome.threads.iter().filter(|thread| thread.state != "ended");
     alive.map(|thread| format!("{} is {}", thread.name, thread.state)).collect::<Vec<_>>().join("; ")
 }

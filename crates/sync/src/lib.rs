@@ -55,7 +55,7 @@ pub use prefetch::prefetch_for_writing;
 pub use signal::Signal;
 pub use table::{Claim, LatchTable, Parked};
 pub use table::{Guard, ReadGuard, WriteGuard};
-pub use wait::{End, PutBack, TryServe, Wait};
+pub use wait::{EndOrRequest, PutBack, TryServe, Wait};
 
 /// A hash map whose iteration order is reproducible in a simulation. Made by `default()`.
 pub type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;

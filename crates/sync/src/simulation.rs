@@ -8,7 +8,7 @@
 //!
 //! | call | effect |
 //! |---|---|
-//! | `Scheduler::new(seed, SchedulerOptions)`, `run(main)` | runs `main` and all threads it spawns; the `Outcome` has digest, steps and `Failure` |
+//! | `Scheduler::new(seed, SchedulerOptions)`, `run(main)` | runs `main` and all threads it spawns; the `SimulationOutcome` has digest, steps and `Failure` |
 //! | `Scheduler::set_extension`, `extension::<T>()` | one shared object per type, e.g. the simulated network |
 //! | `spawn(name, f)`, or [`thread`](crate::thread) | starts another simulated thread |
 //! | `point()` | the scheduler may run another thread here |
@@ -60,7 +60,7 @@ pub mod thread;
 
 #[cfg(all(feature = "simulation", not(loom)))]
 pub use self::{
-    core::{Failure, Outcome, POINT_NS, ThreadReport},
+    core::{Failure, POINT_NS, SimulationOutcome, ThreadReport},
     memory::{FreedMemory, assert_not_freed, note_freed, note_used},
     policy::{GapStalls, Random, Schedule},
     scheduler::{

@@ -39,7 +39,7 @@ pub enum TryServe {
 /// Outcome of [`Wait::end_or_request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum End {
+pub enum EndOrRequest {
     /// The caller ended the wait.
     Ended,
     /// The wait is being served. Either that ends it, or `put_back` returns `Ended` and the server notifies the
@@ -103,16 +103,16 @@ impl Wait {
     }
 
     /// Ends the wait. While it is being served, requests that the serving thread ends it if it is not satisfied.
-    pub fn end_or_request(&self) -> End {
+    pub fn end_or_request(&self) -> EndOrRequest {
         loop {
             if self.try_end() {
-                return End::Ended;
+                return EndOrRequest::Ended;
             }
             match self.0.compare_exchange(BEING_SERVED, END_REQUESTED, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return End::Requested,
+                Ok(_) => return EndOrRequest::Requested,
                 Err(WAITING) => {}
-                Err(END_REQUESTED) => return End::Requested,
-                Err(_) => return End::WasOver,
+                Err(END_REQUESTED) => return EndOrRequest::Requested,
+                Err(_) => return EndOrRequest::WasOver,
             }
         }
     }
@@ -138,7 +138,7 @@ impl Default for Wait {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{End, PutBack, TryServe, Wait};
+    use super::{EndOrRequest, PutBack, TryServe, Wait};
 
     #[test]
     fn is_served_once() {
@@ -148,14 +148,14 @@ mod tests {
         assert!(!wait.try_end());
         wait.served();
         assert!(wait.is_over());
-        assert_eq!(wait.end_or_request(), End::WasOver);
+        assert_eq!(wait.end_or_request(), EndOrRequest::WasOver);
         assert_eq!(wait.try_serve(), TryServe::Over);
     }
 
     #[test]
     fn ends_once() {
         let wait = Wait::new();
-        assert_eq!(wait.end_or_request(), End::Ended);
+        assert_eq!(wait.end_or_request(), EndOrRequest::Ended);
         assert!(wait.is_over());
         assert_eq!(wait.try_serve(), TryServe::Over);
         assert!(!wait.try_end());
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(wait.try_serve(), TryServe::Claimed);
         assert_eq!(wait.put_back(), PutBack::Waiting);
         assert_eq!(wait.try_serve(), TryServe::Claimed);
-        assert_eq!(wait.end_or_request(), End::Requested);
+        assert_eq!(wait.end_or_request(), EndOrRequest::Requested);
         assert!(!wait.is_over());
         assert_eq!(wait.put_back(), PutBack::Ended);
         assert!(wait.is_over());
@@ -177,7 +177,7 @@ mod tests {
     fn a_wait_requested_to_end_may_still_be_served() {
         let wait = Wait::new();
         assert_eq!(wait.try_serve(), TryServe::Claimed);
-        assert_eq!(wait.end_or_request(), End::Requested);
+        assert_eq!(wait.end_or_request(), EndOrRequest::Requested);
         wait.served();
         assert!(wait.is_over());
     }

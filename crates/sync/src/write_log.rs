@@ -61,7 +61,7 @@ use crate::counter::Padded;
 use crate::shim::{AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, lock};
 use base::{DbIndex, Lsn};
 use ring::Ring;
-use room::State;
+use room::RoomState;
 use std::fmt;
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ pub struct WriteLog {
     ring_size: AtomicU64,
     /// The number of records outside the ring. Changed under the lock of `state`.
     spilled_count: AtomicU32,
-    state: Mutex<State>,
+    state: Mutex<RoomState>,
     wake: Wake,
     #[cfg(any(test, loom))]
     fault: Fault,
@@ -161,7 +161,7 @@ impl WriteLog {
             ring: OnceLock::new(),
             ring_size: AtomicU64::new(0),
             spilled_count: AtomicU32::new(0),
-            state: Mutex::new(State::default()),
+            state: Mutex::new(RoomState::default()),
             wake: Box::new(wake),
             #[cfg(any(test, loom))]
             fault: Fault::None,

@@ -18,7 +18,8 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread::{self, JoinHandle};
 use sync::{
-    Claim, End, Guard, LatchTable, Mailbox, MemoryCharge, Mode, Parked, Passage, PutBack, TryServe, Wait,
+    Claim, EndOrRequest, Guard, LatchTable, Mailbox, MemoryCharge, Mode, Parked, Passage, PutBack, TryServe,
+    Wait,
 };
 
 fn explore(preemption_bound: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
@@ -449,7 +450,7 @@ fn a_wait_is_ended_exactly_once() {
             let owner = {
                 let (wait, ended) = (wait.clone(), ended.clone());
                 thread::spawn(move || {
-                    if wait.end_or_request() == End::Ended {
+                    if wait.end_or_request() == EndOrRequest::Ended {
                         ended.fetch_add(1, Ordering::Relaxed);
                     }
                 })

@@ -30,6 +30,10 @@ static UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/script/src/stack.rs",
         "arguments and results of scripts are read and written on the stack of Lua",
     ),
+    (
+        "crates/script/src/stack/frame.rs",
+        "functions of the host read their arguments, and raise errors, on the stack of Lua",
+    ),
     ("crates/script/src/checked.rs", "functions of Lua in C, which run behind a check on the stack of Lua"),
     (
         "crates/script/src/natives.rs",

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::writer::EntryWriter;
-use super::{EMBSTR_SIZE_MAX, Entry, EntryLayout, Form, INLINE_SIZE_MAX};
+use super::{EMBSTR_SIZE_MAX, Entry, EntryLayout, INLINE_SIZE_MAX, ValueForm};
 use crate::entry::kind::Kind;
 use crate::memory::heap;
 use crate::number::may_be_canonical;
@@ -41,12 +41,12 @@ impl<'a> ExclusiveEntry<'a> {
         let entry = self.entry();
         let old = entry.shape();
         let shape = EntryLayout { value_size: text.len(), ..old };
-        let is_inline = matches!(entry.form(), Form::Int | Form::Embstr | Form::Raw);
+        let is_inline = matches!(entry.form(), ValueForm::Int | ValueForm::Embstr | ValueForm::Raw);
         let fits = text.len() <= INLINE_SIZE_MAX && !old.has_expiry && shape.same_block(old);
         if !is_inline || !fits || may_be_canonical(text) {
             return false;
         }
-        let form = if text.len() <= EMBSTR_SIZE_MAX { Form::Embstr } else { Form::Raw };
+        let form = if text.len() <= EMBSTR_SIZE_MAX { ValueForm::Embstr } else { ValueForm::Raw };
         let access = entry.access();
         // SAFETY: (1) the block holds the layout, and `self` ends here. (2) The key stays, all else is written.
         let mut writer = unsafe { EntryWriter::of_block(self.block, shape) };
@@ -58,7 +58,7 @@ impl<'a> ExclusiveEntry<'a> {
     /// Overwrites an integer. Returns whether the value is one.
     #[inline]
     pub(crate) fn overwrite_int(self, value: i64) -> bool {
-        let is_int = self.entry().form() == Form::Int;
+        let is_int = self.entry().form() == ValueForm::Int;
         if is_int {
             // SAFETY: (1) it is the entry's layout, and `self` ends here. (2) All but the integer stays.
             unsafe { EntryWriter::of_block(self.block, self.entry().shape()) }.write_int(value);
@@ -70,14 +70,14 @@ impl<'a> ExclusiveEntry<'a> {
     pub(crate) fn into_bytes(mut self) -> Option<&'a mut [u8]> {
         let shape = self.entry().shape();
         let (address, len) = match self.entry().form() {
-            Form::Embstr | Form::Raw => {
+            ValueForm::Embstr | ValueForm::Raw => {
                 (self.block.as_ptr().wrapping_add(shape.value_offset()), shape.value_size)
             }
-            Form::Large => self.edit_large(|text| {
+            ValueForm::Large => self.edit_large(|text| {
                 let buffer = Arc::make_mut(text);
                 (buffer.as_mut_ptr(), buffer.len())
             }),
-            Form::Int | Form::Object => return None,
+            ValueForm::Int | ValueForm::Object => return None,
         };
         // SAFETY: these are the bytes of the value, exclusive for `'a`, and `self` ends here.
         Some(unsafe { std::slice::from_raw_parts_mut(address, len) })
@@ -85,7 +85,7 @@ impl<'a> ExclusiveEntry<'a> {
 
     /// The value, if it is an object.
     pub(crate) fn into_object(self) -> Option<&'a mut Object> {
-        if self.entry().form() != Form::Object {
+        if self.entry().form() != ValueForm::Object {
             return None;
         }
         // SAFETY: by its form the entry owns an object, exclusive for `'a`, and `self` ends here.
@@ -95,10 +95,10 @@ impl<'a> ExclusiveEntry<'a> {
     /// Calls `edit` to change a long string, whose previous text may be shared.
     ///
     /// # Panics
-    /// If the form is another one than [`Form::Large`].
+    /// If the form is another one than [`ValueForm::Large`].
     pub(super) fn edit_large<T>(&mut self, edit: impl FnOnce(&mut Arc<Vec<u8>>) -> T) -> T {
         let entry = self.entry();
-        assert_eq!(entry.form(), Form::Large, "the string is long");
+        assert_eq!(entry.form(), ValueForm::Large, "the string is long");
         let shape = entry.shape();
         let target = self.block.as_ptr().wrapping_add(shape.value_offset()).cast::<*const Vec<u8>>();
         // SAFETY: (1) the form was just tested.

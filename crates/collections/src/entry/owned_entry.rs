@@ -16,12 +16,12 @@ use std::sync::Arc;
 use crate::entry::exclusive::ExclusiveEntry;
 use crate::entry::kind::Kind;
 use crate::entry::writer::EntryWriter;
-use crate::entry::{Encoding, Entry, EntryLayout, Form, INLINE_SIZE_MAX, ValueRef};
+use crate::entry::{Encoding, Entry, EntryLayout, INLINE_SIZE_MAX, ValueForm, ValueRef};
 use crate::memory::heap::{self, Heap};
 use crate::number::DecimalBuffer;
 use crate::values::object::Object;
 
-use self::content::Content;
+use self::content::ValueContent;
 
 /// A value to be stored.
 #[derive(Debug)]
@@ -89,17 +89,19 @@ impl OwnedEntry {
     /// Creates an entry that is in no table yet, for [`crate::Table::insert_owned`].
     #[must_use]
     pub fn new(heap: &Heap, key: &[u8], value: NewValue<'_>, expiry: Option<i64>) -> Self {
-        Self::build(heap, key, Content::of(value), expiry, 0)
+        Self::build(heap, key, ValueContent::of(value), expiry, 0)
     }
 
     /// A deep copy with another key, in `heap`.
     #[must_use]
     pub fn copy_of(source: Entry<'_>, heap: &Heap, key: &[u8]) -> Self {
         let content = match source.value() {
-            ValueRef::Int(value) => Content::Int(value),
-            ValueRef::Object(object) => Content::Object(object.to_copy(heap)),
-            ValueRef::Bytes(bytes) if source.form() == Form::Large => Content::large(bytes.to_vec()),
-            ValueRef::Bytes(bytes) => Content::Inline(source.form(), bytes),
+            ValueRef::Int(value) => ValueContent::Int(value),
+            ValueRef::Object(object) => ValueContent::Object(object.to_copy(heap)),
+            ValueRef::Bytes(bytes) if source.form() == ValueForm::Large => {
+                ValueContent::large(bytes.to_vec())
+            }
+            ValueRef::Bytes(bytes) => ValueContent::Inline(source.form(), bytes),
         };
         Self::build(heap, key, content, source.expiry(), source.access())
     }
@@ -125,14 +127,14 @@ impl OwnedEntry {
         let old = self.entry().shape();
         let keeps_expiry_field = old.has_expiry == expiry.is_some();
         if keeps_expiry_field
-            && self.entry().form() == Form::Large
+            && self.entry().form() == ValueForm::Large
             && let NewValue::Auto(bytes) | NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
             && bytes.len() > INLINE_SIZE_MAX
         {
             self.exclusive().edit_large(|buffer| overwrite(buffer, bytes));
             return self.with_expiry(heap, expiry);
         }
-        let content = Content::of(value);
+        let content = ValueContent::of(value);
         let shape = content.shape(old.has_expiry, old.key_len);
         if !keeps_expiry_field || !shape.same_block(old) {
             let entry = self.entry();
@@ -166,8 +168,8 @@ impl OwnedEntry {
         let entry = self.entry();
         let mut decimal = DecimalBuffer::new();
         match entry.form() {
-            Form::Object => unreachable!("callers have checked that the value is a string"),
-            Form::Large => {
+            ValueForm::Object => unreachable!("callers have checked that the value is a string"),
+            ValueForm::Large => {
                 let resize = |text: &mut Arc<Vec<u8>>| {
                     let buffer = Arc::make_mut(text);
                     reserve_amortised(buffer, len);
@@ -176,27 +178,27 @@ impl OwnedEntry {
                 self.exclusive().edit_large(resize);
                 self
             }
-            Form::Int | Form::Embstr | Form::Raw if len > INLINE_SIZE_MAX => {
+            ValueForm::Int | ValueForm::Embstr | ValueForm::Raw if len > INLINE_SIZE_MAX => {
                 let text = entry.value().text(&mut decimal).expect("a string has text");
                 let mut buffer = Vec::with_capacity(len);
                 buffer.extend_from_slice(text);
                 buffer.resize(len, 0);
-                Self::build(heap, entry.key(), Content::large(buffer), entry.expiry(), entry.access())
+                Self::build(heap, entry.key(), ValueContent::large(buffer), entry.expiry(), entry.access())
             }
-            Form::Int => {
+            ValueForm::Int => {
                 let ValueRef::Int(value) = entry.value() else { unreachable!("the form says so") };
                 let text = decimal.format(value);
                 let expiry = entry.expiry();
                 self.with_value(heap, NewValue::Raw(text), expiry).with_len(heap, len)
             }
             // SAFETY: (1) the form was just tested.
-            Form::Embstr | Form::Raw => unsafe { self.with_inline_len(heap, len) },
+            ValueForm::Embstr | ValueForm::Raw => unsafe { self.with_inline_len(heap, len) },
         }
     }
 
     /// The same string with `bytes` after it, as `raw`. Must not hold an object.
     pub(crate) fn with_suffix(mut self, heap: &Heap, bytes: &[u8]) -> Self {
-        if self.entry().form() == Form::Large {
+        if self.entry().form() == ValueForm::Large {
             let append = |text: &mut Arc<Vec<u8>>| {
                 let buffer = Arc::make_mut(text);
                 reserve_amortised(buffer, buffer.len() + bytes.len());
@@ -242,7 +244,7 @@ impl OwnedEntry {
         Self { block }
     }
 
-    fn build(heap: &Heap, key: &[u8], content: Content<'_>, expiry: Option<i64>, access: u32) -> Self {
+    fn build(heap: &Heap, key: &[u8], content: ValueContent<'_>, expiry: Option<i64>, access: u32) -> Self {
         let shape = content.shape(expiry.is_some(), key.len());
         let mut writer = EntryWriter::allocate(heap, shape);
         writer.write_head(content.kind(), content.form(), access);
@@ -277,7 +279,7 @@ impl OwnedEntry {
     ) -> Self {
         let entry = self.entry();
         let key = key.unwrap_or(entry.key());
-        let shape = if entry.form() == Form::Object {
+        let shape = if entry.form() == ValueForm::Object {
             EntryLayout::of_object(has_expiry, key.len())
         } else {
             EntryLayout { has_expiry, key_len: key.len(), value_size }
@@ -290,7 +292,7 @@ impl OwnedEntry {
         writer.write_key(key);
         // SAFETY: (1) only the block is freed below.
         unsafe { writer.write_stored(&self) };
-        if entry.form() == Form::Large {
+        if entry.form() == ValueForm::Large {
             // SAFETY: (1) the form was just tested.
             let capacity = unsafe { entry.large_text() }.capacity() as isize;
             heap.core().note_external(capacity);
@@ -302,7 +304,7 @@ impl OwnedEntry {
     }
 
     /// # Safety
-    /// 1. The form is [`Form::Embstr`] or [`Form::Raw`].
+    /// 1. The form is [`ValueForm::Embstr`] or [`ValueForm::Raw`].
     unsafe fn with_inline_len(mut self, heap: &Heap, len: usize) -> Self {
         let old = self.entry().shape();
         let shape = EntryLayout { value_size: len, ..old };
@@ -312,7 +314,7 @@ impl OwnedEntry {
         }
         let access = self.entry().access();
         // SAFETY: (1) the block has space for the shape. (2) Key and bytes stay, further bytes follow.
-        unsafe { EntryWriter::of_block(self.block, shape) }.write_head(Kind::String, Form::Raw, access);
+        unsafe { EntryWriter::of_block(self.block, shape) }.write_head(Kind::String, ValueForm::Raw, access);
         if len > old.value_size {
             let tail = self.at(shape.value_offset() + old.value_size);
             // SAFETY: the tail lies inside the entry, whose block holds the new shape.
@@ -327,15 +329,15 @@ impl OwnedEntry {
     /// 1. The caller overwrites or frees the stored bytes before they are read.
     unsafe fn drop_value(&mut self) {
         match self.entry().form() {
-            Form::Int | Form::Embstr | Form::Raw => {}
-            Form::Large => {
+            ValueForm::Int | ValueForm::Embstr | ValueForm::Raw => {}
+            ValueForm::Large => {
                 // SAFETY: (1) of the callee: the form was just tested.
                 let address = unsafe { self.entry().large_address() };
                 // SAFETY: (1) created by `Arc::into_raw`; the address is not used again.
                 let text = unsafe { Arc::from_raw(address) };
                 self.core().note_external(-(text.capacity() as isize));
             }
-            Form::Object => {
+            ValueForm::Object => {
                 // SAFETY: (1) the entry owns the object, whose bytes are not used again.
                 unsafe { self.entry().object_address().drop_in_place() };
             }

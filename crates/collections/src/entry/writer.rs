@@ -4,8 +4,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::owned_entry::OwnedEntry;
-use super::owned_entry::content::Content;
-use super::{EntryLayout, Form, Head};
+use super::owned_entry::content::ValueContent;
+use super::{EntryHead, EntryLayout, ValueForm};
 use crate::entry::kind::Kind;
 use crate::memory::heap::Heap;
 use crate::values::object::Object;
@@ -44,10 +44,10 @@ impl EntryWriter {
     }
 
     #[inline(always)]
-    pub(super) fn write_head(&mut self, kind: Kind, form: Form, access: u32) {
-        let head = Head::new(kind, form, access, self.layout);
+    pub(super) fn write_head(&mut self, kind: Kind, form: ValueForm, access: u32) {
+        let head = EntryHead::new(kind, form, access, self.layout);
         // SAFETY: every layout begins with a head, and the block is aligned.
-        unsafe { self.block.cast::<Head>().write(head) };
+        unsafe { self.block.cast::<EntryHead>().write(head) };
     }
 
     /// Writes the expiry of a layout that has one.
@@ -72,18 +72,18 @@ impl EntryWriter {
     }
 
     /// Writes the value, for which the layout was made. Counts the memory of a long string in `heap`.
-    pub(super) fn write_content(&mut self, heap: &Heap, content: Content<'_>) {
+    pub(super) fn write_content(&mut self, heap: &Heap, content: ValueContent<'_>) {
         debug_assert_eq!(content.shape(self.layout.has_expiry, self.layout.key_len), self.layout);
         match content {
-            Content::Int(value) => self.write_int(value),
-            Content::Inline(_, bytes) => self.write_bytes(bytes),
-            Content::Large(text) => {
+            ValueContent::Int(value) => self.write_int(value),
+            ValueContent::Inline(_, bytes) => self.write_bytes(bytes),
+            ValueContent::Large(text) => {
                 heap.core().note_external(text.capacity() as isize);
                 let target = self.at(self.layout.value_offset()).cast::<*const Vec<u8>>();
                 // SAFETY: the layout has room for the address here.
                 unsafe { target.write_unaligned(Arc::into_raw(text)) };
             }
-            Content::Object(object) => {
+            ValueContent::Object(object) => {
                 let target = self.at(self.layout.object_offset()).cast::<Object>();
                 // SAFETY: the layout has room for an object here, and a block is aligned to 8.
                 unsafe { target.write(object) };
@@ -116,7 +116,7 @@ impl EntryWriter {
     pub(super) unsafe fn write_stored(&mut self, source: &OwnedEntry) {
         let entry = source.entry();
         let old = entry.shape();
-        let (from, to, size) = if entry.form() == Form::Object {
+        let (from, to, size) = if entry.form() == ValueForm::Object {
             (old.object_offset(), self.layout.object_offset(), size_of::<Object>())
         } else {
             (old.value_offset(), self.layout.value_offset(), self.layout.value_size.min(old.value_size))

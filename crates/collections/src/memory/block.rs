@@ -14,18 +14,18 @@ use crate::memory::prefetch;
 use crate::memory::size_class::LINE_SIZE;
 
 /// A byte block whose length is fixed at creation.
-pub(crate) struct Block {
+pub(crate) struct ByteBlock {
     header: Option<NonNull<usize>>,
 }
 
 const HEADER_SIZE: usize = size_of::<usize>();
 
 // SAFETY: it owns plain bytes.
-unsafe impl Send for Block {}
+unsafe impl Send for ByteBlock {}
 // SAFETY: a shared reference only reads them.
-unsafe impl Sync for Block {}
+unsafe impl Sync for ByteBlock {}
 
-impl Block {
+impl ByteBlock {
     /// An empty block. Allocates nothing.
     pub(crate) const fn empty() -> Self {
         Self { header: None }
@@ -60,7 +60,7 @@ impl Block {
     }
 }
 
-impl Deref for Block {
+impl Deref for ByteBlock {
     type Target = [u8];
 
     #[inline]
@@ -75,7 +75,7 @@ impl Deref for Block {
     }
 }
 
-impl DerefMut for Block {
+impl DerefMut for ByteBlock {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         let Some(header) = self.header else { return &mut [] };
@@ -88,7 +88,7 @@ impl DerefMut for Block {
     }
 }
 
-impl Clone for Block {
+impl Clone for ByteBlock {
     fn clone(&self) -> Self {
         let mut copy = Self::zeroed(self.len());
         copy.copy_from_slice(self);
@@ -96,13 +96,13 @@ impl Clone for Block {
     }
 }
 
-impl Default for Block {
+impl Default for ByteBlock {
     fn default() -> Self {
         Self::empty()
     }
 }
 
-impl Drop for Block {
+impl Drop for ByteBlock {
     fn drop(&mut self) {
         let len = self.len();
         if let Some(header) = self.header {
@@ -136,9 +136,9 @@ mod tests {
 
     #[test]
     fn blocks_keep_their_bytes() {
-        assert_eq!(size_of::<Block>(), size_of::<usize>());
+        assert_eq!(size_of::<ByteBlock>(), size_of::<usize>());
         for len in [0usize, 1, 8, 24, 56, 100, 1_000, 5_000] {
-            let mut block = Block::zeroed(len);
+            let mut block = ByteBlock::zeroed(len);
             assert!(block.len() >= len && block.len() <= len + len / 4 + 16);
             assert!(block.iter().all(|byte| *byte == 0));
             block.iter_mut().enumerate().for_each(|(index, byte)| *byte = index as u8);

@@ -59,7 +59,7 @@ unsafe impl Sync for Heap {}
 
 #[repr(align(128))]
 pub(crate) struct HeapCore {
-    state: SpinLock<State>,
+    state: SpinLock<HeapState>,
     /// Bytes of live blocks. Written under the lock only, so without read-modify-write.
     block_bytes: AtomicU64,
     /// Bytes of carved blocks, live or free. Written under the lock only.
@@ -73,7 +73,7 @@ pub(crate) struct HeapCore {
     pool: Arc<SpanPool>,
 }
 
-struct State {
+struct HeapState {
     /// For each class the spans with free blocks.
     partial: [*const Span; CLASS_COUNT],
     freed_counts: [u32; SUBDIVIDED_CLASS_COUNT],
@@ -82,7 +82,7 @@ struct State {
 }
 
 // SAFETY: the spans behind the pointers are accessed only under the lock that guards this.
-unsafe impl Send for State {}
+unsafe impl Send for HeapState {}
 
 impl Heap {
     /// A heap with a separate pool.
@@ -249,7 +249,7 @@ impl Heap {
 
     fn with_pool(pool: Arc<SpanPool>) -> Self {
         let core = Box::new(HeapCore {
-            state: SpinLock::new(State {
+            state: SpinLock::new(HeapState {
                 partial: [ptr::null(); CLASS_COUNT],
                 freed_counts: [0; SUBDIVIDED_CLASS_COUNT],
                 live_count: 0,
@@ -336,7 +336,7 @@ impl HeapCore {
     }
 }
 
-impl State {
+impl HeapState {
     #[inline]
     fn has_room(&self, class: usize) -> bool {
         !self.partial[class].is_null()

@@ -56,9 +56,9 @@ impl Drop for Retired {
 
 /// Replaced segments and directories, the latest first.
 #[derive(Default)]
-pub(crate) struct Replaced(Option<Box<Node>>);
+pub(crate) struct Replaced(Option<Box<ReplacedNode>>);
 
-struct Node {
+struct ReplacedNode {
     retired: Retired,
     next: Replaced,
 }
@@ -73,14 +73,14 @@ impl Replaced {
 
     pub(crate) fn push(&mut self, retired: Retired) {
         let next = std::mem::take(self);
-        self.0 = Some(Box::new(Node { retired, next }));
+        self.0 = Some(Box::new(ReplacedNode { retired, next }));
     }
 
     /// Retires all of it and returns its bytes. No hint may still lead to it.
     pub(crate) fn retire(&mut self) -> usize {
         let mut size = 0;
         while let Some(node) = self.0.take() {
-            let Node { retired, next } = *node;
+            let ReplacedNode { retired, next } = *node;
             size += retired.size();
             Heap::retire(retired);
             *self = next;

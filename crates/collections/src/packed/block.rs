@@ -2,7 +2,7 @@
 //!
 //! Owns the allocation. All `unsafe` of the sequence is here; the sequence defines the meaning of the
 //! bytes.
-//! Invariant: `head` points to an allocation of `capacity_words` words behind the word of a [`Head`], all of it initialised.
+//! Invariant: `head` points to an allocation of `capacity_words` words behind the word of a [`BlockHead`], all of it initialised.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
@@ -16,7 +16,7 @@ const WORD_SIZE: usize = 8;
 /// The head before the bytes: one word in memory. Writing it in parts would stall the next read of the
 /// whole word.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Head {
+pub(super) struct BlockHead {
     /// Bytes of elements.
     pub(super) used: u16,
     /// Groups.
@@ -39,7 +39,7 @@ pub(super) enum Gap {
 
 const GAP_BITS: u16 = 7;
 
-impl Head {
+impl BlockHead {
     #[inline]
     const fn from_word(word: u64) -> Self {
         Self {
@@ -86,16 +86,16 @@ impl Head {
 }
 
 /// The allocation; none while the sequence is empty.
-pub(super) struct Block {
+pub(super) struct PackedBlock {
     head: Option<NonNull<u64>>,
 }
 
 // SAFETY: a block owns plain bytes.
-unsafe impl Send for Block {}
+unsafe impl Send for PackedBlock {}
 // SAFETY: a shared reference gives only shared access to the bytes.
-unsafe impl Sync for Block {}
+unsafe impl Sync for PackedBlock {}
 
-impl Block {
+impl PackedBlock {
     pub(super) const fn new() -> Self {
         Self { head: None }
     }
@@ -111,9 +111,9 @@ impl Block {
 
     /// A copy of the head.
     #[inline]
-    pub(super) fn head(&self) -> Head {
+    pub(super) fn head(&self) -> BlockHead {
         // SAFETY: the invariant; the head does not change while `self` is borrowed.
-        Head::from_word(self.head.map_or(0, |head| unsafe { head.read() }))
+        BlockHead::from_word(self.head.map_or(0, |head| unsafe { head.read() }))
     }
 
     /// Bytes behind the head.
@@ -125,7 +125,7 @@ impl Block {
     /// Changes the head except for the capacity, which keeps its value regardless of the assignment. There must be
     /// a block.
     #[inline]
-    pub(super) fn update(&mut self, change: impl FnOnce(&mut Head)) {
+    pub(super) fn update(&mut self, change: impl FnOnce(&mut BlockHead)) {
         let address = self.head.expect("callers have made room");
         let mut head = self.head();
         let capacity_words = head.capacity_words;
@@ -179,7 +179,7 @@ impl Block {
             unsafe { memory.wrapping_add(old_size).write_bytes(0, grown) };
         }
         self.head = Some(new);
-        let head = Head { capacity_words, ..self.head() };
+        let head = BlockHead { capacity_words, ..self.head() };
         // SAFETY: the allocation begins with a word for the head.
         unsafe { new.write(head.to_word()) };
     }
@@ -209,7 +209,7 @@ impl Block {
     }
 }
 
-impl Drop for Block {
+impl Drop for PackedBlock {
     fn drop(&mut self) {
         if let Some(head) = self.head {
             // SAFETY: allocated here with this layout, and not used any more.

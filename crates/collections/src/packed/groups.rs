@@ -7,13 +7,13 @@ use super::element::{Item, size_at, split};
 
 /// Groups from front to back; from the back each costs as much as [`Packed::at`].
 #[derive(Clone)]
-pub struct Iter<'a, const N: usize, const FIND: bool> {
+pub struct PackedIter<'a, const N: usize, const FIND: bool> {
     packed: &'a Packed<N, FIND>,
     rest: &'a [u8],
     range: Range<usize>,
 }
 
-impl<'a, const N: usize, const FIND: bool> Iter<'a, N, FIND> {
+impl<'a, const N: usize, const FIND: bool> PackedIter<'a, N, FIND> {
     /// The groups of `range`; the first is at the start of `rest`.
     #[inline]
     pub(super) fn new(packed: &'a Packed<N, FIND>, rest: &'a [u8], range: Range<usize>) -> Self {
@@ -21,7 +21,7 @@ impl<'a, const N: usize, const FIND: bool> Iter<'a, N, FIND> {
     }
 }
 
-impl<'a, const N: usize, const FIND: bool> Iterator for Iter<'a, N, FIND> {
+impl<'a, const N: usize, const FIND: bool> Iterator for PackedIter<'a, N, FIND> {
     type Item = [Item<'a>; N];
 
     #[inline]
@@ -37,14 +37,14 @@ impl<'a, const N: usize, const FIND: bool> Iterator for Iter<'a, N, FIND> {
     }
 }
 
-impl<const N: usize, const FIND: bool> DoubleEndedIterator for Iter<'_, N, FIND> {
+impl<const N: usize, const FIND: bool> DoubleEndedIterator for PackedIter<'_, N, FIND> {
     fn next_back(&mut self) -> Option<Self::Item> {
         let index = self.range.next_back()?;
         Some(self.packed.at(index))
     }
 }
 
-impl<const N: usize, const FIND: bool> ExactSizeIterator for Iter<'_, N, FIND> {}
+impl<const N: usize, const FIND: bool> ExactSizeIterator for PackedIter<'_, N, FIND> {}
 
 #[inline]
 pub(super) fn read_group<const N: usize>(source: &[u8]) -> ([Item<'_>; N], &[u8]) {

@@ -1,7 +1,7 @@
 //! Removing many groups of a packed sequence in one pass.
 
 use super::Packed;
-use super::block::Block;
+use super::block::PackedBlock;
 use super::groups::read_group;
 
 use super::element::Item;
@@ -45,7 +45,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
             return;
         }
         if kept_len == 0 {
-            self.block = Block::new();
+            self.block = PackedBlock::new();
             return;
         }
         self.block.update(|head| {

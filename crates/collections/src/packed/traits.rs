@@ -1,6 +1,6 @@
 //! Traits of the standard library for packed sequences: default, clone, debug output, iteration.
 
-use super::{Iter, Packed};
+use super::{Packed, PackedIter};
 use crate::packed::Item;
 
 impl<const N: usize, const FIND: bool> Default for Packed<N, FIND> {
@@ -30,7 +30,7 @@ impl<const N: usize, const FIND: bool> std::fmt::Debug for Packed<N, FIND> {
 
 impl<'a, const N: usize, const FIND: bool> IntoIterator for &'a Packed<N, FIND> {
     type Item = [Item<'a>; N];
-    type IntoIter = Iter<'a, N, FIND>;
+    type IntoIter = PackedIter<'a, N, FIND>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()

@@ -64,7 +64,7 @@ impl Position {
 
 /// A bucket's record of an entry: position, address and volatility.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Item {
+pub(crate) struct BucketItem {
     pub(crate) position: Position,
     /// The word without the position: address and [`Volatility`].
     tagged_address: u64,
@@ -83,7 +83,7 @@ const LOW_BYTES: u64 = 0x0001_0101_0101_0101;
 const LOW_BYTES_TOP_BITS: u64 = 0x0080_8080_8080_8080;
 const LOW_BYTES_OTHER_BITS: u64 = 0x007F_7F7F_7F7F_7F7F;
 
-impl Item {
+impl BucketItem {
     /// An item for an entry whose block is at `block`.
     #[inline]
     pub(crate) fn new(position: Position, block: NonNull<u8>, volatility: Volatility) -> Self {
@@ -165,27 +165,27 @@ impl Bucket {
 
     /// The item at `index`, if it is not vacant.
     #[inline]
-    pub(crate) fn item(&self, index: usize) -> Option<Item> {
+    pub(crate) fn item(&self, index: usize) -> Option<BucketItem> {
         self.item_with(index, self.metadata.load(Ordering::Relaxed))
     }
 
     /// The item at `index`, if any, with `position` assumed: for a guess that is verified by its key.
     #[inline(always)]
-    pub(crate) fn item_as_if(&self, index: usize, position: Position) -> Option<Item> {
+    pub(crate) fn item_as_if(&self, index: usize, position: Position) -> Option<BucketItem> {
         let word = self.words.get(index)?.load(Ordering::Relaxed);
-        (word != 0).then_some(Item { position, tagged_address: word & TAGGED_MASK })
+        (word != 0).then_some(BucketItem { position, tagged_address: word & TAGGED_MASK })
     }
 
     /// All items, each with its index.
     #[inline]
-    pub(crate) fn items(&self) -> impl Iterator<Item = (usize, Item)> + '_ {
+    pub(crate) fn items(&self) -> impl Iterator<Item = (usize, BucketItem)> + '_ {
         let metadata = self.metadata.load(Ordering::Relaxed);
         (0..WIDTH).filter_map(move |index| Some((index, self.item_with(index, metadata)?)))
     }
 
     /// Stores an item at a vacant index, which it returns; `None` if the bucket is full.
     #[inline]
-    pub(crate) fn insert(&self, item: Item) -> Option<usize> {
+    pub(crate) fn insert(&self, item: BucketItem) -> Option<usize> {
         let index = self.words.iter().position(|word| word.load(Ordering::Relaxed) == 0)?;
         let shift = 8 * index as u32;
         let metadata = self.metadata.load(Ordering::Relaxed) & !(0xFF << shift);
@@ -197,7 +197,7 @@ impl Bucket {
 
     /// Stores an item at a vacant index that was never used before.
     #[inline]
-    pub(crate) fn fill(&self, index: usize, item: Item) {
+    pub(crate) fn fill(&self, index: usize, item: BucketItem) {
         let low = u64::from(item.position.0 & 0xFF);
         let metadata = self.metadata.load(Ordering::Relaxed);
         debug_assert_eq!(metadata >> (8 * index) & 0xFF, 0);
@@ -207,7 +207,7 @@ impl Bucket {
 
     /// Replaces an item by another with the same position.
     #[inline]
-    pub(crate) fn store(&self, index: usize, item: Item) {
+    pub(crate) fn store(&self, index: usize, item: BucketItem) {
         let high = u64::from(item.position.0 >> 8);
         self.words[index].store(item.tagged_address | high << ADDRESS_BITS, Ordering::Relaxed);
     }
@@ -242,14 +242,14 @@ impl Bucket {
     }
 
     #[inline]
-    fn item_with(&self, index: usize, metadata: u64) -> Option<Item> {
+    fn item_with(&self, index: usize, metadata: u64) -> Option<BucketItem> {
         let word = self.words[index].load(Ordering::Relaxed);
         if word == 0 {
             return None;
         }
         let high = (word >> ADDRESS_BITS) as u32;
         let low = (metadata >> (8 * index)) as u32 & 0xFF;
-        Some(Item { position: Position(high << 8 | low), tagged_address: word & TAGGED_MASK })
+        Some(BucketItem { position: Position(high << 8 | low), tagged_address: word & TAGGED_MASK })
     }
 }
 
@@ -271,16 +271,19 @@ impl Matches<'_> {
 }
 
 impl Iterator for Matches<'_> {
-    type Item = (usize, Item);
+    type Item = (usize, BucketItem);
 
     #[inline(always)]
-    fn next(&mut self) -> Option<(usize, Item)> {
+    fn next(&mut self) -> Option<(usize, BucketItem)> {
         while self.candidates != 0 {
             let index = self.candidates.trailing_zeros() as usize / 8;
             self.candidates &= self.candidates - 1;
             let word = self.bucket.words[index].load(Ordering::Relaxed);
             if word != 0 && word >> ADDRESS_BITS == u64::from(self.position.0 >> 8) {
-                return Some((index, Item { position: self.position, tagged_address: word & TAGGED_MASK }));
+                return Some((
+                    index,
+                    BucketItem { position: self.position, tagged_address: word & TAGGED_MASK },
+                ));
             }
         }
         None
@@ -295,8 +298,8 @@ mod tests {
         Bucket { words: Default::default(), metadata: AtomicU64::new(0) }
     }
 
-    fn item(position: u32, address: usize) -> Item {
-        Item { position: Position::new(position), tagged_address: address as u64 & TAGGED_MASK }
+    fn item(position: u32, address: usize) -> BucketItem {
+        BucketItem { position: Position::new(position), tagged_address: address as u64 & TAGGED_MASK }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 #[cfg(test)]
 use crate::entry::volatility::Volatility;
 use crate::table::Table;
-use crate::table::bucket::{Item, Position, WIDTH};
+use crate::table::bucket::{BucketItem, Position, WIDTH};
 use crate::table::directory::Directory;
 use crate::table::segment::{Segment, capacity};
 
@@ -129,7 +129,11 @@ fn check_segment(segment: Segment<'_>, range: std::ops::Range<u32>) -> Result<()
 }
 
 /// The buckets that an item's probe sequence has before its own.
-fn buckets_before(segment: Segment<'_>, item: Item, bucket_index: usize) -> impl Iterator<Item = usize> {
+fn buckets_before(
+    segment: Segment<'_>,
+    item: BucketItem,
+    bucket_index: usize,
+) -> impl Iterator<Item = usize> {
     let mut probes = segment.probe_sequence(item.position);
     std::iter::from_fn(move || {
         let passed = probes.bucket_index();

@@ -4,7 +4,7 @@ use super::Table;
 use crate::entry::owned_entry::OwnedEntry;
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
-use crate::table::bucket::Item;
+use crate::table::bucket::BucketItem;
 use crate::table::directory::Directory;
 use crate::table::segment::Filler;
 
@@ -27,7 +27,7 @@ impl Table {
                 let source = unsafe { self.entry_of(item) };
                 let volatility = source.volatility();
                 let block = OwnedEntry::copy_of(source, heap, source.key()).into_block();
-                filler.insert(Item::new(item.position, block, volatility));
+                filler.insert(BucketItem::new(item.position, block, volatility));
                 copy.note_volatility(volatility);
                 len += 1;
             }

@@ -3,10 +3,10 @@
 use crate::entry::exclusive::ExclusiveEntry;
 use crate::entry::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
 use crate::entry::volatility::Volatility;
-use crate::entry::{Entry, Form};
+use crate::entry::{Entry, ValueForm};
 use crate::memory::heap::Heap;
-use crate::table::bucket::Item;
-use crate::table::segment::{Place, Segment};
+use crate::table::bucket::BucketItem;
+use crate::table::segment::{EntryPlace, Segment};
 use crate::table::{NotAString, Table};
 use crate::values::object::Object;
 
@@ -18,7 +18,7 @@ pub struct EntryMut<'a> {
     table: &'a mut Table,
     heap: &'a Heap,
     segment: Segment<'a>,
-    place: Place<'a>,
+    place: EntryPlace<'a>,
 }
 
 impl<'a> EntryMut<'a> {
@@ -30,7 +30,7 @@ impl<'a> EntryMut<'a> {
         table: &'a mut Table,
         heap: &'a Heap,
         segment: Segment<'a>,
-        place: Place<'a>,
+        place: EntryPlace<'a>,
     ) -> Self {
         Self { table, heap, segment, place }
     }
@@ -200,7 +200,7 @@ impl<'a> EntryMut<'a> {
     }
 
     fn require_string(&self) -> Result<(), NotAString> {
-        if self.entry().form() == Form::Object { Err(NotAString) } else { Ok(()) }
+        if self.entry().form() == ValueForm::Object { Err(NotAString) } else { Ok(()) }
     }
 
     #[inline]
@@ -209,12 +209,12 @@ impl<'a> EntryMut<'a> {
         // Vacant during the change, so that a panic in `change` loses the key instead of leaving a dangling
         // word.
         self.place.bucket.clear(self.place.index);
-        self.place.item = Item::lost(item.position);
+        self.place.item = BucketItem::lost(item.position);
         // SAFETY: (1) the invariant: the table owned the entry and no longer refers to it.
         let old = unsafe { OwnedEntry::from_block(item.block()) };
         let new = change(old, self.heap);
         let volatility = new.entry().volatility();
-        self.place.item = Item::new(item.position, new.into_block(), volatility);
+        self.place.item = BucketItem::new(item.position, new.into_block(), volatility);
         self.place.bucket.store(self.place.index, self.place.item);
         self.table.note_volatility(volatility);
         self.table.forget_volatility(item.volatility());

@@ -9,7 +9,7 @@ use crate::table::bucket::Position;
 use crate::table::entry_mut::EntryMut;
 use crate::table::guess::Guess;
 use crate::table::hint::HomeBucket;
-use crate::table::segment::{Place, Segment};
+use crate::table::segment::{EntryPlace, Segment};
 
 impl Table {
     /// Prefetches the home bucket of a key with this hash.
@@ -75,7 +75,7 @@ impl Table {
         guess: Guess,
         hash: u64,
         key: &[u8],
-    ) -> Option<(Segment<'a>, Place<'a>)> {
+    ) -> Option<(Segment<'a>, EntryPlace<'a>)> {
         let position = Position::of_hash(hash);
         // SAFETY: (1) the table owns its segments, and keeps them.
         let segment: Segment<'a> = unsafe { self.segment_ref(position).view() };
@@ -89,8 +89,8 @@ impl Table {
         // and reloaded.
         // SAFETY: (1) the table returned the segment.
         let found = unsafe { self.place_in(segment, position, key) };
-        let Place { bucket, bucket_index, index, item } = found?;
-        Some((segment, Place { bucket, bucket_index, index, item }))
+        let EntryPlace { bucket, bucket_index, index, item } = found?;
+        Some((segment, EntryPlace { bucket, bucket_index, index, item }))
     }
 
     /// The place of a key in its segment. Ten keys in eleven are in their home bucket.
@@ -98,7 +98,12 @@ impl Table {
     /// # Safety
     /// 1. The segment is one of this table's.
     #[inline(never)]
-    unsafe fn place_in<'a>(&self, segment: Segment<'a>, position: Position, key: &[u8]) -> Option<Place<'a>> {
+    unsafe fn place_in<'a>(
+        &self,
+        segment: Segment<'a>,
+        position: Position,
+        key: &[u8],
+    ) -> Option<EntryPlace<'a>> {
         let mut probes = segment.probe_sequence(position);
         loop {
             let bucket_index = probes.bucket_index();
@@ -107,7 +112,7 @@ impl Table {
             // SAFETY: (1) the item is in a segment of this table.
             let found = matches.find(|(_, item)| unsafe { self.entry_of(*item) }.has_key(key));
             if let Some((index, item)) = found {
-                return Some(Place { bucket, bucket_index, index, item });
+                return Some(EntryPlace { bucket, bucket_index, index, item });
             }
             if !matches.may_go_on() || !probes.advance() {
                 return None;

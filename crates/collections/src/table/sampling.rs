@@ -11,13 +11,13 @@ use crate::entry::owned_entry::OwnedEntry;
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
 use crate::table::Table;
-use crate::table::bucket::{Item, POSITION_BITS, Position, WIDTH};
+use crate::table::bucket::{BucketItem, POSITION_BITS, Position, WIDTH};
 use crate::table::entry_mut::EntryMut;
-use crate::table::segment::{Place, Segment};
+use crate::table::segment::{EntryPlace, Segment};
 
 /// The parameters of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Run {
+pub struct SampleRun {
     /// 64 random bits that determine the start.
     pub random: u64,
     /// Only entries with an expiry.
@@ -34,7 +34,7 @@ const PREFETCHED_BUCKET_COUNT: usize = 2;
 impl Table {
     /// Prefetches the first buckets of a run.
     #[inline]
-    pub fn prefetch_run(&self, run: Run) {
+    pub fn prefetch_run(&self, run: SampleRun) {
         let (segment, home, _) = self.start_of(run);
         if let Some(bucket) = segment.buckets.get(home) {
             let address = std::ptr::from_ref(bucket).addr();
@@ -45,14 +45,14 @@ impl Table {
 
     /// Reads these buckets, which should be loaded by now, and prefetches the heads of the run's entries.
     #[inline]
-    pub fn prefetch_run_entries(&self, run: Run) {
+    pub fn prefetch_run_entries(&self, run: SampleRun) {
         let bucket_count_max = run.bucket_count_max.min(PREFETCHED_BUCKET_COUNT);
-        self.walk_run(Run { bucket_count_max, ..run }, |item| prefetch::line(item.address()));
+        self.walk_run(SampleRun { bucket_count_max, ..run }, |item| prefetch::line(item.address()));
     }
 
     /// Visits the entries of a run, each with its name. Returns their number.
     #[inline]
-    pub fn visit_run<'a>(&'a self, run: Run, mut visit: impl FnMut(u64, Entry<'a>)) -> usize {
+    pub fn visit_run<'a>(&'a self, run: SampleRun, mut visit: impl FnMut(u64, Entry<'a>)) -> usize {
         // SAFETY: (1) a run has items of the table.
         self.walk_run(run, |item| visit(item.position.to_hash(), unsafe { self.entry_of(item) }))
     }
@@ -78,7 +78,7 @@ impl Table {
 
     /// The segment, bucket and index in it at which a run begins.
     #[inline]
-    fn start_of(&self, run: Run) -> (Segment<'_>, usize, usize) {
+    fn start_of(&self, run: SampleRun) -> (Segment<'_>, usize, usize) {
         let position = Position::new((run.random >> (u64::BITS - POSITION_BITS)) as u32);
         let segment = self.segment(position);
         let index = ((run.random & u64::from(u32::MAX)) * WIDTH as u64) >> u32::BITS;
@@ -86,7 +86,7 @@ impl Table {
     }
 
     #[inline]
-    fn walk_run(&self, run: Run, mut visit: impl FnMut(Item)) -> usize {
+    fn walk_run(&self, run: SampleRun, mut visit: impl FnMut(BucketItem)) -> usize {
         let (start, home, first_index) = self.start_of(run);
         let (mut segment, mut bucket_index, mut count) = (start, home, 0);
         let mut position = Position::new((run.random >> (u64::BITS - POSITION_BITS)) as u32);
@@ -119,14 +119,14 @@ impl Table {
 }
 
 /// The first place in the probe sequence of this position that has an entry at it.
-fn first_at(segment: Segment<'_>, position: Position) -> Option<Place<'_>> {
+fn first_at(segment: Segment<'_>, position: Position) -> Option<EntryPlace<'_>> {
     let mut probes = segment.probe_sequence(position);
     loop {
         let bucket_index = probes.bucket_index();
         let bucket = segment.buckets.get(bucket_index)?;
         let mut matches = bucket.matches(position);
         if let Some((index, item)) = matches.next() {
-            return Some(Place { bucket, bucket_index, index, item });
+            return Some(EntryPlace { bucket, bucket_index, index, item });
         }
         if !matches.may_go_on() || !probes.advance() {
             return None;
@@ -156,8 +156,8 @@ mod tests {
         (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
     }
 
-    fn run(random: u64, volatile_only: bool, len_max: usize) -> Run {
-        Run { random, volatile_only, len_max, bucket_count_max: usize::MAX }
+    fn run(random: u64, volatile_only: bool, len_max: usize) -> SampleRun {
+        SampleRun { random, volatile_only, len_max, bucket_count_max: usize::MAX }
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
             let seen =
                 table.visit_run(run(random(seed), true, 5), |_, entry| assert!(entry.expiry().is_some()));
             assert_eq!(seen, 5);
-            let short = Run { bucket_count_max: 1, ..run(random(seed), true, 1000) };
+            let short = SampleRun { bucket_count_max: 1, ..run(random(seed), true, 1000) };
             assert!(table.visit_run(short, |_, _| {}) <= WIDTH);
         }
     }

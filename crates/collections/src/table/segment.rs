@@ -24,7 +24,7 @@ use std::ptr::NonNull;
 use crate::memory::heap::Heap;
 use crate::memory::replaced::Retired;
 use crate::memory::size_class::LINE_SIZE;
-use crate::table::bucket::{Bucket, Item, POSITION_BITS, Position, WIDTH};
+use crate::table::bucket::{Bucket, BucketItem, POSITION_BITS, Position, WIDTH};
 use crate::table::guess::Guess;
 
 /// Maximal buckets of a segment before it is split: 4 KiB. Few under Miri, so that small tables have a
@@ -266,11 +266,11 @@ impl ProbeSequence {
 
 /// A place in a segment: a bucket and an index in it.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct EntryPlace<'a> {
     pub(crate) bucket: &'a Bucket,
     pub(crate) bucket_index: usize,
     pub(crate) index: usize,
-    pub(crate) item: Item,
+    pub(crate) item: BucketItem,
 }
 
 /// Fills a new segment without searching buckets for room; takes two thirds of the time of
@@ -298,7 +298,7 @@ impl Filler {
     }
 
     #[inline]
-    pub(crate) fn insert(&mut self, item: Item) {
+    pub(crate) fn insert(&mut self, item: BucketItem) {
         let Segment { buckets, .. } = self.segment;
         if buckets.len() > BUCKET_COUNT_SPLIT {
             self.segment.insert(item);
@@ -329,16 +329,16 @@ pub(crate) struct Segment<'a> {
 impl<'a> Segment<'a> {
     /// The place of a guess, if it exists and has an item, with `position` assumed.
     #[inline(always)]
-    pub(crate) fn place_at(self, guess: Guess, position: Position) -> Option<Place<'a>> {
+    pub(crate) fn place_at(self, guess: Guess, position: Position) -> Option<EntryPlace<'a>> {
         let (bucket_index, index) = (guess.bucket_index(), guess.index());
         let bucket = self.buckets.get(bucket_index)?;
         let item = bucket.item_as_if(index, position)?;
-        Some(Place { bucket, bucket_index, index, item })
+        Some(EntryPlace { bucket, bucket_index, index, item })
     }
 
     /// Stores an item in the first bucket with room in its probe sequence. The segment must have room.
     #[inline]
-    pub(crate) fn insert(self, item: Item) {
+    pub(crate) fn insert(self, item: BucketItem) {
         let mut probes = self.probe_sequence(item.position);
         loop {
             let bucket = &self.buckets[probes.bucket_index()];
@@ -352,7 +352,7 @@ impl<'a> Segment<'a> {
 
     /// Removes an item.
     #[inline]
-    pub(crate) fn remove(self, place: Place<'_>) {
+    pub(crate) fn remove(self, place: EntryPlace<'_>) {
         place.bucket.clear(place.index);
         let mut probes = self.probe_sequence(place.item.position);
         while probes.bucket_index() != place.bucket_index {
@@ -368,13 +368,13 @@ impl<'a> Segment<'a> {
     }
 
     /// Iterates over the items in storage order.
-    pub(crate) fn items(self) -> impl Iterator<Item = Item> + 'a {
+    pub(crate) fn items(self) -> impl Iterator<Item = BucketItem> + 'a {
         self.buckets.iter().flat_map(|bucket| bucket.items().map(|(_, item)| item))
     }
 
     /// Iterates over the places of the items whose home bucket is at `home`. Items may be removed during the
     /// iteration.
-    pub(crate) fn places_of_home(self, home: usize) -> impl Iterator<Item = Place<'a>> + 'a {
+    pub(crate) fn places_of_home(self, home: usize) -> impl Iterator<Item = EntryPlace<'a>> + 'a {
         let mut next = Some(ProbeSequence::from_home(home, self.buckets.len()));
         let buckets = std::iter::from_fn(move || {
             let mut probes = next?;
@@ -385,7 +385,7 @@ impl<'a> Segment<'a> {
         });
         buckets
             .flat_map(|(bucket_index, bucket)| {
-                bucket.items().map(move |(index, item)| Place { bucket, bucket_index, index, item })
+                bucket.items().map(move |(index, item)| EntryPlace { bucket, bucket_index, index, item })
             })
             .filter(move |place| self.reference.home(place.item.position) == home)
     }

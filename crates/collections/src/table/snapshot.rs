@@ -16,7 +16,7 @@
 use crate::entry::Entry;
 use crate::table::Table;
 use crate::table::bucket::Position;
-use crate::table::segment::{Place, Segment};
+use crate::table::segment::{EntryPlace, Segment};
 use crate::table::walk::next_position;
 
 impl Table {
@@ -83,14 +83,14 @@ impl Table {
         self.segments().flat_map(|(_, segment)| segment.items()).filter(|item| item.is_preserved()).count()
     }
 
-    fn for_each_at<'a>(&'a self, hash: u64, mut visit: impl FnMut(Place<'a>)) {
+    fn for_each_at<'a>(&'a self, hash: u64, mut visit: impl FnMut(EntryPlace<'a>)) {
         let position = Position::of_hash(hash);
         let segment: Segment<'a> = self.segment(position);
         let mut probes = segment.probe_sequence(position);
         while let Some(bucket) = segment.buckets.get(probes.bucket_index()) {
             let mut matches = bucket.matches(position);
             for (index, item) in matches.by_ref() {
-                visit(Place { bucket, bucket_index: probes.bucket_index(), index, item });
+                visit(EntryPlace { bucket, bucket_index: probes.bucket_index(), index, item });
             }
             if !matches.may_go_on() || !probes.advance() {
                 return;

@@ -8,8 +8,8 @@ use crate::entry::Entry;
 use crate::entry::owned_entry::OwnedEntry;
 use crate::memory::heap::Heap;
 use crate::table::Table;
-use crate::table::bucket::{Item, POSITION_BITS, Position, WIDTH};
-use crate::table::segment::Segment;
+use crate::table::bucket::{BucketItem, POSITION_BITS, Position, WIDTH};
+use crate::table::segment::{EntryPlace, Segment};
 
 /// The progress of a walk for expired keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Table {
         }
         let mut position = Position::new((mix(random) >> 40) as u32);
         for _ in 0..bucket_count_max {
-            let (segment, mut volatile) = self.entries_of_home(position, Item::is_volatile);
+            let (segment, mut volatile) = self.entries_of_home(position, BucketItem::is_volatile);
             if let Some((_, entry)) = volatile.next() {
                 return Some(entry);
             }
@@ -113,7 +113,7 @@ impl Table {
         }
         for _ in 0..bucket_count_max {
             let Some(position) = walk.next.map(Position::new) else { break };
-            let (segment, volatile) = self.entries_of_home(position, Item::is_volatile);
+            let (segment, volatile) = self.entries_of_home(position, BucketItem::is_volatile);
             for (_, entry) in volatile {
                 if walk.is_over(entry, now) {
                     visit(entry);
@@ -159,6 +159,21 @@ impl Table {
 }
 
 impl Table {
+    /// The segment of this position, and the entries with the same home that `takes` selects, each with its place. Reads no
+    /// entry.
+    #[inline]
+    pub(super) fn entries_of_home<'a>(
+        &'a self,
+        position: Position,
+        takes: impl Fn(BucketItem) -> bool,
+    ) -> (Segment<'a>, impl Iterator<Item = (EntryPlace<'a>, Entry<'a>)>) {
+        let segment = self.segment(position);
+        let places = segment.places_of_home(segment.reference.home(position));
+        // SAFETY: (1) the segment is the table's, which is borrowed for `'a`.
+        let entry_of = |place: EntryPlace<'a>| (place, unsafe { self.entry_of(place.item) });
+        (segment, places.filter(move |place| takes(place.item)).map(entry_of))
+    }
+
     /// Visits the entries whose values have members with an expiry, in up to `bucket_count_max` buckets from
     /// position `from` on, until `visit` returns true. Returns the position to continue from, after a stop
     /// that of the current bucket; `None` at the end of the table.
@@ -174,7 +189,7 @@ impl Table {
         let mut next = Some(from);
         for _ in 0..bucket_count_max {
             let position = Position::new(next?);
-            let (segment, mut entries) = self.entries_of_home(position, Item::has_volatile_members);
+            let (segment, mut entries) = self.entries_of_home(position, BucketItem::has_volatile_members);
             if entries.any(|(_, entry)| visit(entry)) {
                 return next;
             }

@@ -36,11 +36,11 @@ const COSTLY_ALLOCATION_COUNT: usize = 64;
 /// The value of a hash key.
 #[derive(Debug)]
 pub struct Hash {
-    form: Form,
+    form: HashForm,
 }
 
 #[derive(Debug)]
-enum Form {
+enum HashForm {
     /// A `listpack`.
     Packed(Packed<2>),
     /// A `hashtable` that is small enough to be one allocation.
@@ -84,7 +84,7 @@ impl Hash {
     #[must_use]
     #[inline]
     pub fn has_volatile_members(&self) -> bool {
-        matches!(&self.form, Form::Table(fields) if fields.has_volatile())
+        matches!(&self.form, HashForm::Table(fields) if fields.has_volatile())
     }
 
     /// Number of fields, including expired ones that are not yet deleted.
@@ -92,8 +92,8 @@ impl Hash {
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.form {
-            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.len(),
-            Form::Table(fields) => fields.len(),
+            HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => packed.len(),
+            HashForm::Table(fields) => fields.len(),
         }
     }
 
@@ -101,8 +101,8 @@ impl Hash {
     #[inline(always)]
     pub(crate) fn prefetch_parts(&self) {
         match &self.form {
-            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.prefetch_head(),
-            Form::Table(fields) => prefetch::line(std::ptr::from_ref(&**fields).addr()),
+            HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => packed.prefetch_head(),
+            HashForm::Table(fields) => prefetch::line(std::ptr::from_ref(&**fields).addr()),
         }
     }
 
@@ -110,15 +110,15 @@ impl Hash {
     #[inline(always)]
     pub(crate) fn prefetch_index(&self) {
         match &self.form {
-            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.prefetch_index(),
-            Form::Table(fields) => fields.prefetch_index(),
+            HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => packed.prefetch_index(),
+            HashForm::Table(fields) => fields.prefetch_index(),
         }
     }
 
     /// See [`crate::Object::prefetch_member`].
     #[inline(always)]
     pub(crate) fn prefetch_field(&self, hash: u64, step: PrefetchStep) {
-        if let Form::Table(fields) = &self.form {
+        if let HashForm::Table(fields) = &self.form {
             fields.prefetch_field(hash, step);
         }
     }
@@ -128,11 +128,11 @@ impl Hash {
     #[must_use]
     pub fn find(&self, alloc: AllocContext<'_>, field: &[u8], due: i64) -> Option<Field<'_>> {
         match &self.form {
-            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+            HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => {
                 let [_, value] = packed.at(packed.find(field, 0)?);
                 Some(Field { value, expiry: None })
             }
-            Form::Table(fields) => fields.find(alloc, field, due),
+            HashForm::Table(fields) => fields.find(alloc, field, due),
         }
     }
 
@@ -153,7 +153,7 @@ impl Hash {
             self.make_table(alloc);
             self.report_as_hashtable();
         }
-        if let Form::Packed(packed) | Form::PackedHashtable(packed) = &mut self.form {
+        if let HashForm::Packed(packed) | HashForm::PackedHashtable(packed) = &mut self.form {
             let index = packed.find(field, 0);
             // A replaced value counts as if the old one stayed: that is rare enough, and safe.
             let added = value.len() + if index.is_none() { field.len() } else { 0 };
@@ -171,7 +171,7 @@ impl Hash {
             }
             self.make_table(alloc);
         }
-        let Form::Table(fields) = &mut self.form else { unreachable!("the packed forms have returned") };
+        let HashForm::Table(fields) = &mut self.form else { unreachable!("the packed forms have returned") };
         let was = fields.set(alloc, field, value, expiry, due);
         if was == FieldWas::Absent && self.len() > limits.entry_count_max {
             self.report_as_hashtable();
@@ -182,21 +182,21 @@ impl Hash {
     /// Reports the encoding as `hashtable` from now on.
     pub fn report_as_hashtable(&mut self) {
         match &mut self.form {
-            Form::Packed(packed) => self.form = Form::PackedHashtable(std::mem::take(packed)),
-            Form::PackedHashtable(_) => {}
-            Form::Table(fields) => fields.is_listpack = false,
+            HashForm::Packed(packed) => self.form = HashForm::PackedHashtable(std::mem::take(packed)),
+            HashForm::PackedHashtable(_) => {}
+            HashForm::Table(fields) => fields.is_listpack = false,
         }
     }
 
     /// Removes a field. Returns whether it existed.
     pub fn remove(&mut self, alloc: AllocContext<'_>, field: &[u8], due: i64) -> bool {
         match &mut self.form {
-            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+            HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => {
                 let index = packed.find(field, 0);
                 index.into_iter().for_each(|index| packed.remove(index));
                 index.is_some()
             }
-            Form::Table(fields) => fields.remove(alloc, field, due),
+            HashForm::Table(fields) => fields.remove(alloc, field, due),
         }
     }
 
@@ -216,7 +216,7 @@ impl Hash {
             self.make_table(alloc);
             self.report_as_hashtable();
         }
-        if let Form::Table(fields) = &mut self.form {
+        if let HashForm::Table(fields) = &mut self.form {
             fields.set_expiry(alloc, field, expiry);
         }
         true
@@ -226,10 +226,10 @@ impl Hash {
     #[inline]
     pub fn visit<'a>(&'a self, due: i64, mut visit: impl FnMut(Item<'a>, Item<'a>) -> bool) {
         match &self.form {
-            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+            HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => {
                 let _ = packed.iter().all(|[field, value]| visit(field, value));
             }
-            Form::Table(fields) => {
+            HashForm::Table(fields) => {
                 let _ = fields.live(due).all(|(field, value)| visit(field, value));
             }
         }
@@ -238,7 +238,7 @@ impl Hash {
     /// Whether it is one allocation, small enough for a walk over all of it.
     #[must_use]
     pub fn is_packed(&self) -> bool {
-        !matches!(self.form, Form::Table(_))
+        !matches!(self.form, HashForm::Table(_))
     }
 
     /// Whether fields may expire, so that [`Self::len`] may exceed the number that [`Self::visit`] visits.
@@ -260,11 +260,11 @@ impl Hash {
         mut visit: impl FnMut(Item<'a>, Item<'a>),
     ) -> Option<u64> {
         match &self.form {
-            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+            HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => {
                 packed.iter().for_each(|[field, value]| visit(field, value));
                 None
             }
-            Form::Table(fields) => fields.scan(alloc, from, due, |field, value, _| visit(field, value)),
+            HashForm::Table(fields) => fields.scan(alloc, from, due, |field, value, _| visit(field, value)),
         }
     }
 
@@ -276,11 +276,11 @@ impl Hash {
         mut visit: impl FnMut(Item<'a>, Item<'a>, Option<i64>),
     ) -> Option<u64> {
         match &self.form {
-            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+            HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => {
                 packed.iter().for_each(|[field, value]| visit(field, value, None));
                 None
             }
-            Form::Table(fields) => fields.scan(alloc, from, i64::MIN, visit),
+            HashForm::Table(fields) => fields.scan(alloc, from, i64::MIN, visit),
         }
     }
 
@@ -288,12 +288,12 @@ impl Hash {
     #[must_use]
     pub fn sample(&self, due: i64, mut random: impl FnMut() -> u64) -> Option<(Item<'_>, Item<'_>)> {
         match &self.form {
-            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+            HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => {
                 let index = (u128::from(random()) * packed.len() as u128) >> 64;
                 let [field, value] = packed.at(index as usize);
                 Some((field, value))
             }
-            Form::Table(fields) => fields.sample(due, random),
+            HashForm::Table(fields) => fields.sample(due, random),
         }
     }
 
@@ -301,7 +301,7 @@ impl Hash {
     #[must_use]
     pub fn earliest_expiry(&self) -> Option<i64> {
         match &self.form {
-            Form::Table(fields) if self.has_volatile_members() => Some(fields.earliest),
+            HashForm::Table(fields) if self.has_volatile_members() => Some(fields.earliest),
             _ => None,
         }
     }
@@ -309,7 +309,7 @@ impl Hash {
     /// Deletes fields that are expired at `now`, in a bounded step: call it again while it has more.
     pub fn expire(&mut self, heap: &Heap, now: i64, mut expired: impl FnMut(&[u8])) -> FieldExpiry {
         match &mut self.form {
-            Form::Table(fields) if fields.has_volatile() => fields.expire(heap, now, |removed| {
+            HashForm::Table(fields) if fields.has_volatile() => fields.expire(heap, now, |removed| {
                 expired(removed.entry().key());
             }),
             _ => FieldExpiry::default(),
@@ -318,9 +318,9 @@ impl Hash {
 
     fn make_table(&mut self, alloc: AllocContext<'_>) {
         let (packed, is_listpack) = match &self.form {
-            Form::Packed(packed) => (packed, true),
-            Form::PackedHashtable(packed) => (packed, false),
-            Form::Table(_) => return,
+            HashForm::Packed(packed) => (packed, true),
+            HashForm::PackedHashtable(packed) => (packed, false),
+            HashForm::Table(_) => return,
         };
         let mut fields = Box::new(Fields::new(is_listpack));
         let mut buffers = [DecimalBuffer::new(), DecimalBuffer::new()];
@@ -329,59 +329,59 @@ impl Hash {
             let (field, value) = (field.text(field_buffer), value.text(value_buffer));
             fields.set(alloc, field, value, ExpiryChange::Clear, i64::MIN);
         }
-        self.form = Form::Table(fields);
+        self.form = HashForm::Table(fields);
     }
 
     pub(crate) fn encoding_name(&self) -> &'static str {
         match &self.form {
-            Form::Packed(_) => "listpack",
-            Form::Table(fields) if fields.is_listpack => "listpack",
-            Form::PackedHashtable(_) | Form::Table(_) => "hashtable",
+            HashForm::Packed(_) => "listpack",
+            HashForm::Table(fields) if fields.is_listpack => "listpack",
+            HashForm::PackedHashtable(_) | HashForm::Table(_) => "hashtable",
         }
     }
 
     pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
         let form = match &self.form {
-            Form::Packed(packed) => Form::Packed(packed.clone()),
-            Form::PackedHashtable(packed) => Form::PackedHashtable(packed.clone()),
-            Form::Table(fields) => Form::Table(Box::new(fields.to_copy(heap))),
+            HashForm::Packed(packed) => HashForm::Packed(packed.clone()),
+            HashForm::PackedHashtable(packed) => HashForm::PackedHashtable(packed.clone()),
+            HashForm::Table(fields) => HashForm::Table(Box::new(fields.to_copy(heap))),
         };
         Self { form }
     }
 
     pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
         match &self.form {
-            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.memory_bytes(),
-            Form::Table(fields) => fields.estimated_bytes(sample_len),
+            HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => packed.memory_bytes(),
+            HashForm::Table(fields) => fields.estimated_bytes(sample_len),
         }
     }
 
     pub(crate) fn is_costly_to_drop(&self) -> bool {
-        matches!(&self.form, Form::Table(fields) if fields.allocation_count() > COSTLY_ALLOCATION_COUNT)
+        matches!(&self.form, HashForm::Table(fields) if fields.allocation_count() > COSTLY_ALLOCATION_COUNT)
     }
 
     /// See [`crate::Object::is_large`].
     pub(crate) fn is_large(&self) -> bool {
-        matches!(&self.form, Form::Table(fields) if !fields.is_listpack && fields.is_large())
+        matches!(&self.form, HashForm::Table(fields) if !fields.is_listpack && fields.is_large())
     }
 
     /// See [`crate::Object::tracked`].
     pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
-        if let Form::Table(fields) = &self.form { fields.tracked() } else { None }
+        if let HashForm::Table(fields) = &self.form { fields.tracked() } else { None }
     }
 
     /// Verifies the invariants of the forms.
     #[cfg(any(test, debug_assertions))]
     pub fn check(&self, alloc: AllocContext<'_>) -> Result<(), String> {
         match &self.form {
-            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.check(),
-            Form::Table(fields) => fields.check(alloc),
+            HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => packed.check(),
+            HashForm::Table(fields) => fields.check(alloc),
         }
     }
 }
 
 impl Default for Hash {
     fn default() -> Self {
-        Self { form: Form::Packed(Packed::new()) }
+        Self { form: HashForm::Packed(Packed::new()) }
     }
 }

@@ -37,10 +37,10 @@ pub use order::ListPart;
 /// A list.
 #[derive(Debug)]
 pub struct List {
-    repr: Repr,
+    form: ListForm,
 }
 
-enum Repr {
+enum ListForm {
     Small { elements: Elements, listpack_size: u32, is_quicklist: bool },
     Large(Box<Nodes>),
 }
@@ -50,27 +50,27 @@ impl List {
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
-        match &self.repr {
-            Repr::Small { elements, .. } => elements.len(),
-            Repr::Large(nodes) => nodes.len(),
+        match &self.form {
+            ListForm::Small { elements, .. } => elements.len(),
+            ListForm::Large(nodes) => nodes.len(),
         }
     }
 
     /// See [`crate::Object::prefetch_parts`].
     #[inline(always)]
     pub(crate) fn prefetch_parts(&self) {
-        match &self.repr {
-            Repr::Small { elements, .. } => elements.prefetch_head(),
-            Repr::Large(nodes) => prefetch::line(std::ptr::from_ref(&**nodes).addr()),
+        match &self.form {
+            ListForm::Small { elements, .. } => elements.prefetch_head(),
+            ListForm::Large(nodes) => prefetch::line(std::ptr::from_ref(&**nodes).addr()),
         }
     }
 
     /// See [`crate::Object::prefetch_index`].
     #[inline(always)]
     pub(crate) fn prefetch_index(&self) {
-        match &self.repr {
-            Repr::Small { elements, .. } => elements.prefetch_index(),
-            Repr::Large(nodes) => nodes.prefetch_ends(),
+        match &self.form {
+            ListForm::Small { elements, .. } => elements.prefetch_index(),
+            ListForm::Large(nodes) => nodes.prefetch_ends(),
         }
     }
 
@@ -78,9 +78,9 @@ impl List {
     #[inline]
     #[must_use]
     pub fn at(&self, index: usize) -> Item<'_> {
-        match &self.repr {
-            Repr::Small { elements, .. } => elements.at(index)[0],
-            Repr::Large(nodes) => nodes.at(index),
+        match &self.form {
+            ListForm::Small { elements, .. } => elements.at(index)[0],
+            ListForm::Large(nodes) => nodes.at(index),
         }
     }
 
@@ -96,29 +96,29 @@ impl List {
 
     /// Visits the elements from `from` on until `visit` returns false.
     pub fn walk<'a>(&'a self, from: usize, mut visit: impl FnMut(usize, Item<'a>) -> bool) {
-        match &self.repr {
-            Repr::Small { elements, .. } => {
+        match &self.form {
+            ListForm::Small { elements, .. } => {
                 for (index, [item]) in (from..).zip(elements.iter_from(from)) {
                     if !visit(index, item) {
                         return;
                     }
                 }
             }
-            Repr::Large(nodes) => nodes.walk(from, visit),
+            ListForm::Large(nodes) => nodes.walk(from, visit),
         }
     }
 
     /// Visits the elements from `from` on towards the front until `visit` returns false.
     pub fn walk_back<'a>(&'a self, from: usize, mut visit: impl FnMut(usize, Item<'a>) -> bool) {
-        match &self.repr {
-            Repr::Small { elements, .. } => {
+        match &self.form {
+            ListForm::Small { elements, .. } => {
                 for index in (0..=from).rev() {
                     if !visit(index, elements.at(index)[0]) {
                         return;
                     }
                 }
             }
-            Repr::Large(nodes) => nodes.walk_back(from, visit),
+            ListForm::Large(nodes) => nodes.walk_back(from, visit),
         }
     }
 
@@ -163,7 +163,7 @@ impl List {
 
     /// Adds an element before the element at `index`, or at the end. Panics beyond that.
     pub fn insert(&mut self, index: usize, text: &[u8]) {
-        if let Repr::Small { elements, listpack_size: sum, .. } = &mut self.repr {
+        if let ListForm::Small { elements, listpack_size: sum, .. } = &mut self.form {
             if elements.size() + text.len() <= SMALL_SIZE_MAX && elements.fits(text.len()) {
                 *sum += listpack_size(Item::of_text(text)) as u32;
                 elements.insert(index, [text]);
@@ -171,14 +171,14 @@ impl List {
             }
             self.make_large();
         }
-        if let Repr::Large(nodes) = &mut self.repr {
+        if let ListForm::Large(nodes) = &mut self.form {
             nodes.insert(index, text);
         }
     }
 
     /// Replaces an element. Panics beyond the end.
     pub fn set(&mut self, index: usize, text: &[u8]) {
-        if let Repr::Small { elements, listpack_size: sum, .. } = &mut self.repr {
+        if let ListForm::Small { elements, listpack_size: sum, .. } = &mut self.form {
             let old = elements.at(index)[0];
             if elements.size() + text.len() <= SMALL_SIZE_MAX + old.len() && elements.fits(text.len()) {
                 *sum -= listpack_size(old) as u32;
@@ -188,7 +188,7 @@ impl List {
             }
             self.make_large();
         }
-        if let Repr::Large(nodes) = &mut self.repr {
+        if let ListForm::Large(nodes) = &mut self.form {
             nodes.set(index, text);
         }
     }
@@ -196,12 +196,12 @@ impl List {
     /// Removes an element after passing it to `visit`. Panics beyond the end.
     #[inline]
     pub fn take(&mut self, index: usize, visit: impl FnOnce(Item<'_>)) {
-        match &mut self.repr {
-            Repr::Small { elements, listpack_size: sum, .. } => elements.take(index, |[item]| {
+        match &mut self.form {
+            ListForm::Small { elements, listpack_size: sum, .. } => elements.take(index, |[item]| {
                 *sum -= listpack_size(item) as u32;
                 visit(item);
             }),
-            Repr::Large(nodes) => {
+            ListForm::Large(nodes) => {
                 let place = nodes.place(index);
                 if nodes.keeps_form_without(place) {
                     return nodes.take(place, visit);
@@ -219,17 +219,17 @@ impl List {
 
     /// [`Self::remove_range`]; returns most of the removed elements, if dropping them may take long.
     pub fn cut(&mut self, index: usize, count: usize) -> Option<List> {
-        match &mut self.repr {
-            Repr::Small { elements, listpack_size: sum, .. } => {
+        match &mut self.form {
+            ListForm::Small { elements, listpack_size: sum, .. } => {
                 let removed = elements.iter_from(index).take(count);
                 *sum -= removed.map(|[item]| listpack_size(item) as u32).sum::<u32>();
                 elements.remove_range(index, count);
                 None
             }
-            Repr::Large(nodes) => {
+            ListForm::Large(nodes) => {
                 let removed = nodes.cut(index, count);
                 self.become_small_if_few();
-                removed.map(|nodes| Self { repr: Repr::Large(Box::new(nodes)) })
+                removed.map(|nodes| Self { form: ListForm::Large(Box::new(nodes)) })
             }
         }
     }
@@ -237,13 +237,13 @@ impl List {
     /// Removes at most `count_max` elements equal to `text`, beginning at one end, in one pass. Returns the
     /// number removed.
     pub fn remove_equal(&mut self, text: &[u8], from: End, count_max: usize) -> usize {
-        match &mut self.repr {
-            Repr::Small { elements, listpack_size: sum, .. } => {
+        match &mut self.form {
+            ListForm::Small { elements, listpack_size: sum, .. } => {
                 let removed = remove_equal(elements, text, from, count_max);
                 *sum -= (removed * listpack_size(Item::of_text(text))) as u32;
                 removed
             }
-            Repr::Large(nodes) => {
+            ListForm::Large(nodes) => {
                 let removed = nodes.remove_equal(text, from, count_max);
                 self.become_small_if_few();
                 removed
@@ -260,9 +260,9 @@ impl List {
     /// Number of packed sequences that hold the elements.
     #[must_use]
     pub fn node_count(&self) -> usize {
-        match &self.repr {
-            Repr::Small { .. } => 1,
-            Repr::Large(nodes) => nodes.node_count(),
+        match &self.form {
+            ListForm::Small { .. } => 1,
+            ListForm::Large(nodes) => nodes.node_count(),
         }
     }
 
@@ -273,51 +273,51 @@ impl List {
     }
 
     pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
-        match &self.repr {
-            Repr::Small { elements, .. } => elements.memory_bytes(),
-            Repr::Large(nodes) => nodes.estimated_bytes(sample_len),
+        match &self.form {
+            ListForm::Small { elements, .. } => elements.memory_bytes(),
+            ListForm::Large(nodes) => nodes.estimated_bytes(sample_len),
         }
     }
 
     /// Whether dropping it may take long.
     #[must_use]
     pub fn is_costly_to_drop(&self) -> bool {
-        matches!(&self.repr, Repr::Large(nodes) if nodes.node_count() > CHEAP_NODE_COUNT_MAX)
+        matches!(&self.form, ListForm::Large(nodes) if nodes.node_count() > CHEAP_NODE_COUNT_MAX)
     }
 
     /// A deep copy.
     #[must_use]
     pub fn to_copy(&self) -> Self {
-        let repr = match &self.repr {
-            Repr::Small { elements, listpack_size, is_quicklist } => Repr::Small {
+        let form = match &self.form {
+            ListForm::Small { elements, listpack_size, is_quicklist } => ListForm::Small {
                 elements: elements.clone(),
                 listpack_size: *listpack_size,
                 is_quicklist: *is_quicklist,
             },
-            Repr::Large(nodes) => Repr::Large(nodes.clone()),
+            ListForm::Large(nodes) => ListForm::Large(nodes.clone()),
         };
-        Self { repr }
+        Self { form }
     }
 
     /// Whether a snapshot writes it in portions.
     pub(crate) fn is_large(&self) -> bool {
-        matches!(&self.repr, Repr::Large(nodes) if nodes.is_large())
+        matches!(&self.form, ListForm::Large(nodes) if nodes.is_large())
     }
 
     /// See [`crate::Object::tracked`].
     pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
-        match &self.repr {
-            Repr::Large(nodes) => Some(nodes.tracked()),
-            Repr::Small { .. } => None,
+        match &self.form {
+            ListForm::Large(nodes) => Some(nodes.tracked()),
+            ListForm::Small { .. } => None,
         }
     }
 
     /// Number of [`ListPart`]s in which a snapshot writes it. `O(nodes)`.
     #[must_use]
     pub fn part_count(&self) -> usize {
-        match &self.repr {
-            Repr::Large(nodes) => nodes.part_count(),
-            Repr::Small { .. } => usize::from(self.len() > 0),
+        match &self.form {
+            ListForm::Large(nodes) => nodes.part_count(),
+            ListForm::Small { .. } => usize::from(self.len() > 0),
         }
     }
 
@@ -325,17 +325,17 @@ impl List {
     #[inline]
     #[must_use]
     pub fn is_quicklist(&self) -> bool {
-        match &self.repr {
-            Repr::Small { is_quicklist, .. } => *is_quicklist,
-            Repr::Large(nodes) => nodes.is_quicklist,
+        match &self.form {
+            ListForm::Small { is_quicklist, .. } => *is_quicklist,
+            ListForm::Large(nodes) => nodes.is_quicklist,
         }
     }
 
     #[inline]
     fn set_quicklist(&mut self, named_so: bool) {
-        match &mut self.repr {
-            Repr::Small { is_quicklist, .. } => *is_quicklist = named_so,
-            Repr::Large(nodes) => nodes.is_quicklist = named_so,
+        match &mut self.form {
+            ListForm::Small { is_quicklist, .. } => *is_quicklist = named_so,
+            ListForm::Large(nodes) => nodes.is_quicklist = named_so,
         }
     }
 
@@ -343,53 +343,53 @@ impl List {
     #[inline]
     fn listpack_size(&self) -> usize {
         EMPTY_LISTPACK_SIZE
-            + match &self.repr {
-                Repr::Small { listpack_size, .. } => *listpack_size as usize,
-                Repr::Large(nodes) => nodes.listpack_size,
+            + match &self.form {
+                ListForm::Small { listpack_size, .. } => *listpack_size as usize,
+                ListForm::Large(nodes) => nodes.listpack_size,
             }
     }
 
     fn has_element_beyond(&self, limits: ListLimits) -> bool {
-        matches!(&self.repr, Repr::Large(nodes) if nodes.has_element_beyond(limits))
+        matches!(&self.form, ListForm::Large(nodes) if nodes.has_element_beyond(limits))
     }
 
     fn become_small_if_few(&mut self) {
-        if let Repr::Large(nodes) = &mut self.repr
+        if let ListForm::Large(nodes) = &mut self.form
             && let Some((elements, listpack_size, is_quicklist)) = nodes.take_small()
         {
-            self.repr = Repr::Small { elements, listpack_size, is_quicklist };
+            self.form = ListForm::Small { elements, listpack_size, is_quicklist };
         }
     }
 
     #[cold]
     fn make_large(&mut self) {
-        if let Repr::Small { elements, listpack_size, is_quicklist } = &mut self.repr {
+        if let ListForm::Small { elements, listpack_size, is_quicklist } = &mut self.form {
             let nodes = Nodes::of_small(std::mem::take(elements), *listpack_size, *is_quicklist);
-            self.repr = Repr::Large(Box::new(nodes));
+            self.form = ListForm::Large(Box::new(nodes));
         }
     }
 
     /// Checks the invariants.
     #[doc(hidden)]
     pub fn check(&self) {
-        match &self.repr {
-            Repr::Small { elements, listpack_size: sum, .. } => {
+        match &self.form {
+            ListForm::Small { elements, listpack_size: sum, .. } => {
                 elements.check().expect("a sound sequence");
                 let counted: usize = elements.iter().map(|[item]| listpack_size(item)).sum();
                 assert_eq!(counted, *sum as usize);
             }
-            Repr::Large(nodes) => nodes.check(),
+            ListForm::Large(nodes) => nodes.check(),
         }
     }
 }
 
 impl Default for List {
     fn default() -> Self {
-        Self { repr: Repr::Small { elements: Elements::new(), listpack_size: 0, is_quicklist: false } }
+        Self { form: ListForm::Small { elements: Elements::new(), listpack_size: 0, is_quicklist: false } }
     }
 }
 
-impl std::fmt::Debug for Repr {
+impl std::fmt::Debug for ListForm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Small { elements, .. } => write!(f, "{} elements in one node", elements.len()),

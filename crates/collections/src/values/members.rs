@@ -39,8 +39,8 @@ use crate::values::tracking::{Element, Tracker, Walkable, is_large};
 pub(crate) use leaf::Keyed;
 use leaf::Leaf;
 use linear_hash::{LOAD, LinearHashDirectory};
+pub(crate) use position::{MemberPlace, PrefetchStep};
 use position::{ORDER_BITS, scan_position, tag_of};
-pub(crate) use position::{Place, PrefetchStep};
 use single::Single;
 pub(crate) use whole::Whole;
 
@@ -131,11 +131,11 @@ impl<K: Member> Members<K> {
 
     /// The place of the member with this key, unless it is in the table. `hash` is the key's hash.
     #[inline]
-    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
+    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<MemberPlace> {
         match self {
             Self::One(single) => {
                 let index = single.leaf().find::<K>(tag_of(hash), key)?;
-                Some(Place { leaf: 0, index: index as u32 })
+                Some(MemberPlace { leaf: 0, index: index as u32 })
             }
             Self::Many(many) => many.directory.find(hash, key),
         }
@@ -143,7 +143,7 @@ impl<K: Member> Members<K> {
 
     /// The member at a place.
     #[inline]
-    pub(crate) fn at(&self, place: Place) -> &[u8] {
+    pub(crate) fn at(&self, place: MemberPlace) -> &[u8] {
         match self {
             Self::One(single) => single.leaf().at(place.index as usize),
             Self::Many(many) => many.directory.at(place),
@@ -197,7 +197,7 @@ impl<K: Member> Members<K> {
 
     /// Replaces a member by another one with the same key, if that fits the leaf.
     #[inline]
-    pub(crate) fn try_replace(&mut self, heap: &Heap, place: Place, member: &[u8]) -> bool {
+    pub(crate) fn try_replace(&mut self, heap: &Heap, place: MemberPlace, member: &[u8]) -> bool {
         match self {
             Self::One(single) => single.replace::<K>(place.index as usize, member),
             Self::Many(many) => {
@@ -211,7 +211,7 @@ impl<K: Member> Members<K> {
     pub(crate) fn remove_at(
         &mut self,
         alloc: AllocContext<'_>,
-        place: Place,
+        place: MemberPlace,
         add_to_side_table: impl FnMut(&mut Table, &[u8]),
     ) {
         match self {
@@ -253,9 +253,11 @@ impl<K: Member> Members<K> {
 
     /// The place of a random member, uniformly distributed; `None` if a member of the table is drawn, or if
     /// there is none: see [`Self::sample_side_table`]. Must not be empty.
-    pub(crate) fn sample(&self, random: &mut impl FnMut() -> u64) -> Option<Place> {
+    pub(crate) fn sample(&self, random: &mut impl FnMut() -> u64) -> Option<MemberPlace> {
         match self {
-            Self::One(single) => Some(Place { leaf: 0, index: below(random(), single.leaf().len()) as u32 }),
+            Self::One(single) => {
+                Some(MemberPlace { leaf: 0, index: below(random(), single.leaf().len()) as u32 })
+            }
             Self::Many(many)
                 if !many.side_table.is_empty() && below(random(), self.len()) >= many.directory.len() =>
             {

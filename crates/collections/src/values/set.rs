@@ -16,7 +16,7 @@ mod intset;
 use crate::memory::heap::Heap;
 use crate::number::{DecimalBuffer, decimal_len, parse_canonical};
 use crate::packed::Item;
-use crate::values::members::{Members, Place, PrefetchStep, Whole, below};
+use crate::values::members::{MemberPlace, Members, PrefetchStep, Whole, below};
 use crate::values::parameters::AllocContext;
 use crate::values::tracking::{Tracker, Walkable};
 use intset::IntSet;
@@ -34,10 +34,10 @@ pub struct SetLimits {
 
 /// Distinct byte strings in no order.
 pub struct Set {
-    form: Form,
+    form: SetForm,
 }
 
-enum Form {
+enum SetForm {
     Ints(IntSet),
     Listpack(Members<Whole>),
     Hashtable(Members<Whole>),
@@ -50,7 +50,7 @@ pub struct SetPlace(Spot);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Spot {
     Int(u32),
-    Member(Place),
+    Member(MemberPlace),
 }
 
 /// A random member, borrowed from its set.
@@ -106,15 +106,15 @@ impl Set {
     #[inline(always)]
     pub(crate) fn prefetch_parts(&self) {
         match &self.form {
-            Form::Ints(ints) => ints.prefetch_head(),
-            Form::Listpack(members) | Form::Hashtable(members) => members.prefetch_head(),
+            SetForm::Ints(ints) => ints.prefetch_head(),
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => members.prefetch_head(),
         }
     }
 
     /// See [`crate::Object::prefetch_index`].
     #[inline(always)]
     pub(crate) fn prefetch_index(&self) {
-        if let Form::Listpack(members) | Form::Hashtable(members) = &self.form {
+        if let SetForm::Listpack(members) | SetForm::Hashtable(members) = &self.form {
             members.prefetch_index();
         }
     }
@@ -122,7 +122,7 @@ impl Set {
     /// See [`crate::Object::prefetch_member`].
     #[inline(always)]
     pub(crate) fn prefetch_member(&self, hash: u64, step: PrefetchStep) {
-        if let Form::Listpack(members) | Form::Hashtable(members) = &self.form {
+        if let SetForm::Listpack(members) | SetForm::Hashtable(members) = &self.form {
             members.prefetch_member(hash, step);
         }
     }
@@ -131,11 +131,11 @@ impl Set {
     #[must_use]
     pub fn suiting(member: &[u8], len: usize, limits: SetLimits) -> Self {
         let form = if len <= limits.intset_len_max && parse_canonical(member).is_some() {
-            Form::Ints(IntSet::new())
+            SetForm::Ints(IntSet::new())
         } else if len <= limits.listpack_len_max {
-            Form::Listpack(Members::new())
+            SetForm::Listpack(Members::new())
         } else {
-            Form::Hashtable(Members::new())
+            SetForm::Hashtable(Members::new())
         };
         Self { form }
     }
@@ -143,13 +143,13 @@ impl Set {
     /// An empty set of encoding `listpack`.
     #[must_use]
     pub fn new_listpack() -> Self {
-        Self { form: Form::Listpack(Members::new()) }
+        Self { form: SetForm::Listpack(Members::new()) }
     }
 
     /// An empty set of encoding `hashtable`.
     #[must_use]
     pub fn new_hashtable() -> Self {
-        Self { form: Form::Hashtable(Members::new()) }
+        Self { form: SetForm::Hashtable(Members::new()) }
     }
 
     /// Number of members.
@@ -157,8 +157,8 @@ impl Set {
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.form {
-            Form::Ints(ints) => ints.len(),
-            Form::Listpack(members) | Form::Hashtable(members) => members.len(),
+            SetForm::Ints(ints) => ints.len(),
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => members.len(),
         }
     }
 
@@ -173,22 +173,22 @@ impl Set {
     #[must_use]
     pub fn encoding_name(&self) -> &'static str {
         match &self.form {
-            Form::Ints(_) => "intset",
-            Form::Listpack(_) => "listpack",
-            Form::Hashtable(_) => "hashtable",
+            SetForm::Ints(_) => "intset",
+            SetForm::Listpack(_) => "listpack",
+            SetForm::Hashtable(_) => "hashtable",
         }
     }
 
     /// Whether all members are stored as integers.
     #[must_use]
     pub fn is_intset(&self) -> bool {
-        matches!(self.form, Form::Ints(_))
+        matches!(self.form, SetForm::Ints(_))
     }
 
     /// Whether the encoding is compact, so that one scan step visits all members.
     #[must_use]
     pub fn is_compact(&self) -> bool {
-        !matches!(self.form, Form::Hashtable(_))
+        !matches!(self.form, SetForm::Hashtable(_))
     }
 
     /// Bytes of memory beside the set itself.
@@ -199,8 +199,8 @@ impl Set {
 
     pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
         match &self.form {
-            Form::Ints(ints) => ints.memory_bytes(),
-            Form::Listpack(members) | Form::Hashtable(members) => members.estimated_bytes(sample_len),
+            SetForm::Ints(ints) => ints.memory_bytes(),
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => members.estimated_bytes(sample_len),
         }
     }
 
@@ -208,8 +208,8 @@ impl Set {
     #[must_use]
     pub fn is_costly_to_drop(&self) -> bool {
         match &self.form {
-            Form::Ints(_) => false,
-            Form::Listpack(members) | Form::Hashtable(members) => {
+            SetForm::Ints(_) => false,
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => {
                 members.allocation_count() > COSTLY_ALLOCATION_COUNT
             }
         }
@@ -220,8 +220,8 @@ impl Set {
     #[must_use]
     pub fn contains(&self, alloc: AllocContext<'_>, member: &[u8]) -> bool {
         match &self.form {
-            Form::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.contains(value)),
-            Form::Listpack(members) | Form::Hashtable(members) => {
+            SetForm::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.contains(value)),
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => {
                 members.contains(alloc.hasher.hash(member), member)
             }
         }
@@ -231,7 +231,7 @@ impl Set {
     #[inline]
     #[must_use]
     pub fn has_int(&self, value: i64) -> bool {
-        matches!(&self.form, Form::Ints(ints) if ints.contains(value))
+        matches!(&self.form, SetForm::Ints(ints) if ints.contains(value))
     }
 
     /// Whether the set has this member.
@@ -239,8 +239,8 @@ impl Set {
     #[must_use]
     pub fn has(&self, alloc: AllocContext<'_>, wanted: &mut SoughtMember<'_>) -> bool {
         match &self.form {
-            Form::Ints(ints) => wanted.int().is_some_and(|value| ints.contains(value)),
-            Form::Listpack(members) | Form::Hashtable(members) => {
+            SetForm::Ints(ints) => wanted.int().is_some_and(|value| ints.contains(value)),
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => {
                 members.contains(wanted.hash(alloc), wanted.bytes)
             }
         }
@@ -249,9 +249,9 @@ impl Set {
     /// Updates the encoding before `len` members are added at once.
     pub fn expect_len(&mut self, alloc: AllocContext<'_>, len: usize, limits: SetLimits) {
         let too_many = match &self.form {
-            Form::Ints(_) => len > limits.intset_len_max,
-            Form::Listpack(_) => len > limits.listpack_len_max,
-            Form::Hashtable(_) => false,
+            SetForm::Ints(_) => len > limits.intset_len_max,
+            SetForm::Listpack(_) => len > limits.listpack_len_max,
+            SetForm::Hashtable(_) => false,
         };
         if too_many {
             self.become_hashtable(alloc);
@@ -262,8 +262,8 @@ impl Set {
     #[inline]
     pub fn add(&mut self, alloc: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {
         match &mut self.form {
-            Form::Hashtable(members) => members.add(alloc, alloc.hasher.hash(member), member),
-            Form::Listpack(members) => {
+            SetForm::Hashtable(members) => members.add(alloc, alloc.hasher.hash(member), member),
+            SetForm::Listpack(members) => {
                 let is_new = members.add(alloc, alloc.hasher.hash(member), member);
                 if is_new
                     && (members.len() > limits.listpack_len_max
@@ -273,7 +273,7 @@ impl Set {
                 }
                 is_new
             }
-            Form::Ints(_) => self.add_to_ints(alloc, member, limits),
+            SetForm::Ints(_) => self.add_to_ints(alloc, member, limits),
         }
     }
 
@@ -286,8 +286,8 @@ impl Set {
     #[inline]
     pub fn remove(&mut self, alloc: AllocContext<'_>, member: &[u8]) -> bool {
         match &mut self.form {
-            Form::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.remove(value)),
-            Form::Listpack(members) | Form::Hashtable(members) => {
+            SetForm::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.remove(value)),
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => {
                 members.remove(alloc, alloc.hasher.hash(member), member)
             }
         }
@@ -297,11 +297,11 @@ impl Set {
     #[must_use]
     pub fn sample(&self, random: &mut impl FnMut() -> u64) -> Sampled<'_> {
         match &self.form {
-            Form::Ints(ints) => {
+            SetForm::Ints(ints) => {
                 let index = below(random(), ints.len());
                 Sampled { item: Item::Int(ints.at(index)), place: Some(SetPlace(Spot::Int(index as u32))) }
             }
-            Form::Listpack(members) | Form::Hashtable(members) => match members.sample(random) {
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => match members.sample(random) {
                 Some(place) => Sampled {
                     item: Item::Bytes(members.at(place)),
                     place: Some(SetPlace(Spot::Member(place))),
@@ -330,8 +330,8 @@ impl Set {
             return;
         };
         match (&mut self.form, spot) {
-            (Form::Ints(ints), Spot::Int(index)) => ints.remove_at(index as usize),
-            (Form::Listpack(members) | Form::Hashtable(members), Spot::Member(place)) => {
+            (SetForm::Ints(ints), Spot::Int(index)) => ints.remove_at(index as usize),
+            (SetForm::Listpack(members) | SetForm::Hashtable(members), Spot::Member(place)) => {
                 members.remove_member(alloc, place);
             }
             _ => unreachable!("the spot is of this set's form"),
@@ -342,8 +342,8 @@ impl Set {
     #[inline]
     pub fn walk<'a>(&'a self, mut visit: impl FnMut(Item<'a>) -> bool) {
         match &self.form {
-            Form::Ints(ints) => _ = (0..ints.len()).all(|index| visit(Item::Int(ints.at(index)))),
-            Form::Listpack(members) | Form::Hashtable(members) => {
+            SetForm::Ints(ints) => _ = (0..ints.len()).all(|index| visit(Item::Int(ints.at(index)))),
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => {
                 members.walk(|member| visit(Item::Bytes(member)));
             }
         }
@@ -352,8 +352,8 @@ impl Set {
     /// Iterates over the members in storage order: ascending in an intset, otherwise unspecified.
     pub fn iter(&self) -> impl Iterator<Item = Item<'_>> {
         let (ints, members) = match &self.form {
-            Form::Ints(ints) => (Some(ints), None),
-            Form::Listpack(members) | Form::Hashtable(members) => (None, Some(members)),
+            SetForm::Ints(ints) => (Some(ints), None),
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => (None, Some(members)),
         };
         let ints = ints.into_iter().flat_map(|ints| (0..ints.len()).map(|index| Item::Int(ints.at(index))));
         ints.chain(members.into_iter().flat_map(Members::iter).map(Item::Bytes))
@@ -372,11 +372,11 @@ impl Set {
         mut visit: impl FnMut(Item<'a>),
     ) -> Option<u64> {
         match &self.form {
-            Form::Ints(_) | Form::Listpack(_) => {
+            SetForm::Ints(_) | SetForm::Listpack(_) => {
                 self.iter().for_each(visit);
                 None
             }
-            Form::Hashtable(members) => {
+            SetForm::Hashtable(members) => {
                 let mut side_table = Vec::new();
                 let next = members.scan(
                     alloc,
@@ -392,7 +392,7 @@ impl Set {
 
     /// Converts to an `intset` if every member is an integer and their number is within the limit.
     pub fn become_intset_if_all(&mut self, limits: SetLimits) {
-        let (Form::Listpack(members) | Form::Hashtable(members)) = &self.form else { return };
+        let (SetForm::Listpack(members) | SetForm::Hashtable(members)) = &self.form else { return };
         if members.len() > limits.intset_len_max {
             return;
         }
@@ -406,30 +406,30 @@ impl Set {
         values.into_iter().for_each(|value| {
             ints.add(value);
         });
-        self.form = Form::Ints(ints);
+        self.form = SetForm::Ints(ints);
     }
 
     /// A deep copy with the same encoding and its larger parts in `heap`.
     #[must_use]
     pub fn to_copy(&self, heap: &Heap) -> Self {
         let form = match &self.form {
-            Form::Ints(ints) => Form::Ints(ints.clone()),
-            Form::Listpack(members) => Form::Listpack(members.to_copy(heap)),
-            Form::Hashtable(members) => Form::Hashtable(members.to_copy(heap)),
+            SetForm::Ints(ints) => SetForm::Ints(ints.clone()),
+            SetForm::Listpack(members) => SetForm::Listpack(members.to_copy(heap)),
+            SetForm::Hashtable(members) => SetForm::Hashtable(members.to_copy(heap)),
         };
         Self { form }
     }
 
     /// See [`crate::Object::is_large`].
     pub(crate) fn is_large(&self) -> bool {
-        matches!(&self.form, Form::Hashtable(members) if members.is_large())
+        matches!(&self.form, SetForm::Hashtable(members) if members.is_large())
     }
 
     /// See [`crate::Object::tracked`].
     pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
         match &self.form {
-            Form::Ints(_) => None,
-            Form::Listpack(members) | Form::Hashtable(members) => members.tracked(),
+            SetForm::Ints(_) => None,
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => members.tracked(),
         }
     }
 
@@ -437,13 +437,13 @@ impl Set {
     #[cfg(any(test, debug_assertions))]
     pub fn check(&self, alloc: AllocContext<'_>) -> Result<(), String> {
         match &self.form {
-            Form::Ints(ints) => ints.check(),
-            Form::Listpack(members) | Form::Hashtable(members) => members.check(alloc),
+            SetForm::Ints(ints) => ints.check(),
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => members.check(alloc),
         }
     }
 
     fn add_to_ints(&mut self, alloc: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {
-        let Form::Ints(ints) = &mut self.form else { unreachable!("callers have seen the form") };
+        let SetForm::Ints(ints) = &mut self.form else { unreachable!("callers have seen the form") };
         if let Some(value) = parse_canonical(member) {
             let is_new = ints.add(value);
             if is_new && ints.len() > limits.intset_len_max {
@@ -457,16 +457,18 @@ impl Set {
             len < limits.listpack_len_max && member.len().max(longest) <= limits.listpack_value_size_max;
         let mut members = members_of(alloc, ints);
         members.add(alloc, alloc.hasher.hash(member), member);
-        self.form = if is_listpack { Form::Listpack(members) } else { Form::Hashtable(members) };
+        self.form = if is_listpack { SetForm::Listpack(members) } else { SetForm::Hashtable(members) };
         true
     }
 
     fn become_hashtable(&mut self, alloc: AllocContext<'_>) {
         let members = match &mut self.form {
-            Form::Ints(ints) => members_of(alloc, ints),
-            Form::Listpack(members) | Form::Hashtable(members) => std::mem::replace(members, Members::new()),
+            SetForm::Ints(ints) => members_of(alloc, ints),
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => {
+                std::mem::replace(members, Members::new())
+            }
         };
-        self.form = Form::Hashtable(members);
+        self.form = SetForm::Hashtable(members);
     }
 }
 
@@ -485,7 +487,7 @@ fn members_of(alloc: AllocContext<'_>, ints: &IntSet) -> Members<Whole> {
 
 impl Default for Set {
     fn default() -> Self {
-        Self { form: Form::Ints(IntSet::new()) }
+        Self { form: SetForm::Ints(IntSet::new()) }
     }
 }
 

@@ -51,10 +51,10 @@ impl SortedSetLimits {
 
 /// The value of a sorted set's key.
 pub struct SortedSet {
-    form: Form,
+    form: SortedSetForm,
 }
 
-enum Form {
+enum SortedSetForm {
     Small(Small),
     Large(Box<Large>),
 }
@@ -69,14 +69,14 @@ const FEW_LEN_MAX: usize = if crate::IS_TINY { 20 } else { 200 };
 
 /// The result of an update of a member.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Updated {
+pub struct SortedSetUpdated {
     /// The previous score; `None` if the member did not exist.
     pub old: Option<f64>,
     /// The new score, if one was set.
     pub new: Option<f64>,
 }
 
-impl Updated {
+impl SortedSetUpdated {
     /// Whether the member is new.
     #[must_use]
     pub fn is_added(self) -> bool {
@@ -89,15 +89,15 @@ impl SortedSet {
     #[inline(always)]
     pub(crate) fn prefetch_parts(&self) {
         match &self.form {
-            Form::Small(small) => small.prefetch_head(),
-            Form::Large(large) => prefetch::line(std::ptr::from_ref(&**large).addr()),
+            SortedSetForm::Small(small) => small.prefetch_head(),
+            SortedSetForm::Large(large) => prefetch::line(std::ptr::from_ref(&**large).addr()),
         }
     }
 
     /// See [`crate::Object::prefetch_index`].
     #[inline(always)]
     pub(crate) fn prefetch_index(&self) {
-        if let Form::Small(small) = &self.form {
+        if let SortedSetForm::Small(small) = &self.form {
             small.prefetch_index();
         }
     }
@@ -107,7 +107,7 @@ impl SortedSet {
     pub fn new_skiplist() -> Self {
         let mut small = Small::default();
         small.report_as_skiplist();
-        Self { form: Form::Small(small) }
+        Self { form: SortedSetForm::Small(small) }
     }
 
     /// Prepares for adding this many members, the longest of this many bytes: if they can't all be in a
@@ -115,8 +115,8 @@ impl SortedSet {
     pub fn prepare(&mut self, entry_count: usize, value_size: usize, limits: SortedSetLimits) {
         if entry_count > limits.entry_count_max || value_size > limits.value_size_max {
             match &mut self.form {
-                Form::Small(small) => small.report_as_skiplist(),
-                Form::Large(large) => large.is_reported_as_listpack = false,
+                SortedSetForm::Small(small) => small.report_as_skiplist(),
+                SortedSetForm::Large(large) => large.is_reported_as_listpack = false,
             }
         }
     }
@@ -126,8 +126,8 @@ impl SortedSet {
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.form {
-            Form::Small(small) => small.len(),
-            Form::Large(large) => large.len(),
+            SortedSetForm::Small(small) => small.len(),
+            SortedSetForm::Large(large) => large.len(),
         }
     }
 
@@ -144,8 +144,8 @@ impl SortedSet {
     pub fn score(&self, alloc: AllocContext<'_>, member: &[u8]) -> Option<f64> {
         let hash = alloc.hasher.hash(member);
         match &self.form {
-            Form::Small(small) => Some(small.score(small.find(tag_of(hash), member)?)),
-            Form::Large(large) => large.score(hash, member),
+            SortedSetForm::Small(small) => Some(small.score(small.find(tag_of(hash), member)?)),
+            SortedSetForm::Large(large) => large.score(hash, member),
         }
     }
 
@@ -155,11 +155,11 @@ impl SortedSet {
     pub fn rank(&self, alloc: AllocContext<'_>, member: &[u8]) -> Option<(usize, f64)> {
         let hash = alloc.hasher.hash(member);
         match &self.form {
-            Form::Small(small) => {
+            SortedSetForm::Small(small) => {
                 let index = small.find(tag_of(hash), member)?;
                 Some((index, small.score(index)))
             }
-            Form::Large(large) => large.rank(hash, member),
+            SortedSetForm::Large(large) => large.rank(hash, member),
         }
     }
 
@@ -171,8 +171,8 @@ impl SortedSet {
 
     fn position(&self, target: &SearchTarget<'_>) -> usize {
         match &self.form {
-            Form::Small(small) => small.position(target),
-            Form::Large(large) => large.position(target),
+            SortedSetForm::Small(small) => small.position(target),
+            SortedSetForm::Large(large) => large.position(target),
         }
     }
 
@@ -185,11 +185,11 @@ impl SortedSet {
         limits: SortedSetLimits,
         member: &[u8],
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
-    ) -> Updated {
+    ) -> SortedSetUpdated {
         let hash = alloc.hasher.hash(member);
         let small = match &mut self.form {
-            Form::Small(small) => small,
-            Form::Large(large) => {
+            SortedSetForm::Small(small) => small,
+            SortedSetForm::Large(large) => {
                 let is_listpack = large.is_reported_as_listpack;
                 let decide = |old| decide(old).map(|score| if is_listpack { score + 0.0 } else { score });
                 let updated = large.update(alloc, hash, member, decide);
@@ -209,10 +209,10 @@ impl SortedSet {
             if let Some(score) = new {
                 small.set_score_at(index, if small.is_reported_as_skiplist() { score } else { score + 0.0 });
             }
-            return Updated { old, new };
+            return SortedSetUpdated { old, new };
         }
         let new = decide(None);
-        let Some(score) = new else { return Updated { old: None, new } };
+        let Some(score) = new else { return SortedSetUpdated { old: None, new } };
         if limits.are_passed(small.len() + 1, member) {
             small.report_as_skiplist();
         }
@@ -222,7 +222,7 @@ impl SortedSet {
         } else {
             self.enlarge(alloc).insert(alloc, hash, member, score);
         }
-        Updated { old: None, new }
+        SortedSetUpdated { old: None, new }
     }
 
     /// Sets the score of a member, which is added if it is absent. Returns its previous score.
@@ -258,15 +258,15 @@ impl SortedSet {
         });
         let mut large = Box::new(Large::of_ordered(alloc, named));
         large.is_reported_as_listpack = is_listpack;
-        self.form = Form::Large(large);
+        self.form = SortedSetForm::Large(large);
     }
 
     /// Removes a member. Returns its score.
     pub fn remove(&mut self, alloc: AllocContext<'_>, member: &[u8]) -> Option<f64> {
         let hash = alloc.hasher.hash(member);
         match &mut self.form {
-            Form::Large(large) => large.remove(alloc, hash, member),
-            Form::Small(small) => {
+            SortedSetForm::Large(large) => large.remove(alloc, hash, member),
+            SortedSetForm::Small(small) => {
                 let index = small.find(tag_of(hash), member)?;
                 let score = small.score(index);
                 small.remove(index, 1);
@@ -278,8 +278,8 @@ impl SortedSet {
     /// Removes `count` elements from rank `start` on, which must exist.
     pub fn remove_ranks(&mut self, alloc: AllocContext<'_>, start: usize, count: usize) {
         match &mut self.form {
-            Form::Small(small) => small.remove(start, count),
-            Form::Large(large) => large.remove_ranks(alloc, start, count),
+            SortedSetForm::Small(small) => small.remove(start, count),
+            SortedSetForm::Large(large) => large.remove_ranks(alloc, start, count),
         }
     }
 
@@ -287,8 +287,8 @@ impl SortedSet {
     #[must_use]
     pub fn at(&self, rank: usize) -> (&[u8], f64) {
         match &self.form {
-            Form::Small(small) => (small.member(rank), small.score(rank)),
-            Form::Large(large) => {
+            SortedSetForm::Small(small) => (small.member(rank), small.score(rank)),
+            SortedSetForm::Large(large) => {
                 let entry = large.cursor(rank).entry();
                 (entry.key(), score_of(entry))
             }
@@ -296,33 +296,33 @@ impl SortedSet {
     }
 
     /// All elements in order.
-    pub fn iter(&self) -> Iter<'_> {
+    pub fn iter(&self) -> SortedSetIter<'_> {
         self.range(0, self.len())
     }
 
     /// The elements from rank `start` on, up to `count`, in order.
     #[must_use]
-    pub fn range(&self, start: usize, count: usize) -> Iter<'_> {
+    pub fn range(&self, start: usize, count: usize) -> SortedSetIter<'_> {
         self.walk(start, count.min(self.len().saturating_sub(start)), false)
     }
 
     /// The elements from rank `start` down, up to `count`. The rank must exist, unless `count` is 0.
     #[must_use]
-    pub fn range_backward(&self, start: usize, count: usize) -> Iter<'_> {
+    pub fn range_backward(&self, start: usize, count: usize) -> SortedSetIter<'_> {
         self.walk(start, count.min(start + 1), true)
     }
 
-    fn walk(&self, start: usize, left: usize, is_backward: bool) -> Iter<'_> {
+    fn walk(&self, start: usize, left: usize, is_backward: bool) -> SortedSetIter<'_> {
         let place = match &self.form {
             _ if left == 0 => Walk::Done,
-            Form::Small(small) => Walk::Small(small, start),
-            Form::Large(large) => {
+            SortedSetForm::Small(small) => Walk::Small(small, start),
+            SortedSetForm::Large(large) => {
                 let cursor = large.cursor(start);
                 cursor.prefetch(left, is_backward);
                 Walk::Large(cursor)
             }
         };
-        Iter { place, left, is_backward }
+        SortedSetIter { place, left, is_backward }
     }
 
     /// Visits some elements of a large set from position `from` on (0 to begin), or all of a small one.
@@ -330,8 +330,10 @@ impl SortedSet {
     /// walk.
     pub fn scan<'a>(&'a self, from: u32, mut visit: impl FnMut(&'a [u8], f64)) -> Option<u32> {
         match &self.form {
-            Form::Large(large) => large.table().scan(from, |entry| visit(entry.key(), score_of(entry))),
-            Form::Small(_) => {
+            SortedSetForm::Large(large) => {
+                large.table().scan(from, |entry| visit(entry.key(), score_of(entry)))
+            }
+            SortedSetForm::Small(_) => {
                 self.iter().for_each(|(member, score)| visit(member, score));
                 None
             }
@@ -349,58 +351,58 @@ impl SortedSet {
     #[must_use]
     pub fn is_listpack(&self) -> bool {
         match &self.form {
-            Form::Small(small) => !small.is_reported_as_skiplist(),
-            Form::Large(large) => large.is_reported_as_listpack,
+            SortedSetForm::Small(small) => !small.is_reported_as_skiplist(),
+            SortedSetForm::Large(large) => large.is_reported_as_listpack,
         }
     }
 
     /// See [`crate::Object::is_large`].
     pub(crate) fn is_large(&self) -> bool {
-        matches!(&self.form, Form::Large(large) if !large.is_reported_as_listpack && large.is_large())
+        matches!(&self.form, SortedSetForm::Large(large) if !large.is_reported_as_listpack && large.is_large())
     }
 
     /// See [`crate::Object::tracked`].
     pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
-        if let Form::Large(large) = &self.form { Some(large.tracked()) } else { None }
+        if let SortedSetForm::Large(large) = &self.form { Some(large.tracked()) } else { None }
     }
 
     pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
         let form = match &self.form {
-            Form::Small(small) => Form::Small(small.clone()),
-            Form::Large(large) => Form::Large(Box::new(large.to_copy(heap))),
+            SortedSetForm::Small(small) => SortedSetForm::Small(small.clone()),
+            SortedSetForm::Large(large) => SortedSetForm::Large(Box::new(large.to_copy(heap))),
         };
         Self { form }
     }
 
     pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
         match &self.form {
-            Form::Small(small) => small.memory_bytes(),
-            Form::Large(large) => large.estimated_bytes(sample_len),
+            SortedSetForm::Small(small) => small.memory_bytes(),
+            SortedSetForm::Large(large) => large.estimated_bytes(sample_len),
         }
     }
 
     pub(crate) fn is_costly_to_drop(&self) -> bool {
-        matches!(self.form, Form::Large(_)) && self.len() > COSTLY_LEN_MIN
+        matches!(self.form, SortedSetForm::Large(_)) && self.len() > COSTLY_LEN_MIN
     }
 
     /// Converts the set to the large form.
     fn enlarge(&mut self, alloc: AllocContext<'_>) -> &mut Large {
-        if let Form::Small(small) = &self.form {
+        if let SortedSetForm::Small(small) = &self.form {
             let mut large = Box::new(Large::default());
             for (member, score) in self.iter() {
                 large.insert(alloc, alloc.hasher.hash(member), member, score);
             }
             large.is_reported_as_listpack = !small.is_reported_as_skiplist();
-            self.form = Form::Large(large);
+            self.form = SortedSetForm::Large(large);
         }
-        let Form::Large(large) = &mut self.form else { unreachable!("it has just been made") };
+        let SortedSetForm::Large(large) = &mut self.form else { unreachable!("it has just been made") };
         large
     }
 }
 
 impl Default for SortedSet {
     fn default() -> Self {
-        Self { form: Form::Small(Small::default()) }
+        Self { form: SortedSetForm::Small(Small::default()) }
     }
 }
 
@@ -414,7 +416,7 @@ impl std::fmt::Debug for SortedSet {
 }
 
 /// A walk over elements in order, or in reverse.
-pub struct Iter<'a> {
+pub struct SortedSetIter<'a> {
     place: Walk<'a>,
     left: usize,
     is_backward: bool,
@@ -426,7 +428,7 @@ enum Walk<'a> {
     Done,
 }
 
-impl<'a> Iterator for Iter<'a> {
+impl<'a> Iterator for SortedSetIter<'a> {
     type Item = (&'a [u8], f64);
 
     #[inline]
@@ -455,15 +457,15 @@ impl<'a> Iterator for Iter<'a> {
     }
 }
 
-impl ExactSizeIterator for Iter<'_> {}
+impl ExactSizeIterator for SortedSetIter<'_> {}
 
 #[cfg(any(test, debug_assertions))]
 impl SortedSet {
     /// Verifies the invariants of its form.
     pub fn check(&self, alloc: AllocContext<'_>) -> Result<(), String> {
         match &self.form {
-            Form::Small(small) => small.check(|member| tag_of(alloc.hasher.hash(member))),
-            Form::Large(large) => large.check(),
+            SortedSetForm::Small(small) => small.check(|member| tag_of(alloc.hasher.hash(member))),
+            SortedSetForm::Large(large) => large.check(),
         }
     }
 }

@@ -28,15 +28,15 @@ use crate::values::tracking::Tracker;
 
 pub use group::{Consumer, ConsumerIndex, Delivery, Group};
 pub use id::StreamId;
-use node::Node;
 pub use node::StreamEntry;
+use node::StreamNode;
 pub use order::StreamPart;
 pub use range::{StreamRange, StreamRangeDown};
 
 /// A stream of entries.
 #[derive(Debug, Default)]
 pub struct Stream {
-    nodes: BTreeMap<StreamId, Node>,
+    nodes: BTreeMap<StreamId, StreamNode>,
     len: u64,
     /// The id last assigned, whether or not its entry still exists.
     pub last_id: StreamId,
@@ -157,7 +157,7 @@ impl Stream {
                 if let Some(mut full) = last {
                     full.get_mut().shrink();
                 }
-                self.nodes.insert(id, Node::new(id, pairs));
+                self.nodes.insert(id, StreamNode::new(id, pairs));
                 if self.tracker.is_set() {
                     self.tracker.preserve(|state| state.stream.note_added(id));
                 }
@@ -444,9 +444,9 @@ impl Stream {
     }
 
     pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
-        let of_nodes = self.nodes.values().map(Node::allocated_bytes);
+        let of_nodes = self.nodes.values().map(StreamNode::allocated_bytes);
         let of_nodes = estimated_sum(of_nodes, self.nodes.len(), sample_len);
-        let of_tree = self.nodes.len() * (size_of::<StreamId>() + size_of::<Node>()) * 3 / 2;
+        let of_tree = self.nodes.len() * (size_of::<StreamId>() + size_of::<StreamNode>()) * 3 / 2;
         let of_groups: usize =
             self.groups.iter().map(|(name, group)| name.len() + group.memory_bytes()).sum();
         of_nodes + of_tree + of_groups
@@ -487,14 +487,14 @@ impl Clone for Stream {
 
 /// Called before a node changes.
 #[inline(always)]
-fn before_change(tracker: &mut Tracker, first: StreamId, node: &Node) {
+fn before_change(tracker: &mut Tracker, first: StreamId, node: &StreamNode) {
     if tracker.is_set() {
         tracker.preserve(|state| state.stream.before_change(first, node));
     }
 }
 
 impl NodeLimits {
-    fn have_room(self, node: &Node, size: usize) -> bool {
+    fn have_room(self, node: &StreamNode, size: usize) -> bool {
         let size_max = if self.size_max == 0 { ENTRY_SIZE_MAX } else { self.size_max.min(ENTRY_SIZE_MAX) };
         node.listpack_size() + size < size_max
             && (self.entry_count_max == 0 || node.entry_count() < self.entry_count_max)

@@ -16,7 +16,7 @@
 //! | stream (`stream/tracked.rs`) | first id of the node | ascending ids |
 //!
 //! The elements of lists and streams are written in order. So the elements of them that changes preserve stay
-//! in the [`State`] until the walk reaches them.
+//! in the [`TrackingState`] until the walk reaches them.
 //!
 //! When a tracked collection is dropped, its contents move into its [`Tracking`] instead of being freed, and
 //! the walk continues there. So deletion, replacement and conversion need no further care. A collection that is
@@ -127,11 +127,11 @@ pub struct PortionLimits {
 pub struct Tracking {
     /// Elements at the cut.
     cut_len: usize,
-    state: Mutex<State>,
+    state: Mutex<TrackingState>,
 }
 
 /// The state that changes and the walk share.
-pub(crate) struct State {
+pub(crate) struct TrackingState {
     pub(crate) sink: Box<dyn ElementSink>,
     pub(crate) hasher: KeyHasher,
     /// Of the leaves of a set or hash.
@@ -154,13 +154,13 @@ pub(crate) struct State {
 /// The parts of a collection that have its elements.
 pub(crate) trait Walkable: Send {
     /// Begins to track them.
-    fn begin(&self, _state: &mut State) {}
+    fn begin(&self, _state: &mut TrackingState) {}
 
     /// Bytes of memory, approximately.
     fn held_size(&self) -> usize;
 
     /// Passes elements that are not preserved to the sink, until the limits or the end. Returns whether it is the end.
-    fn walk(&self, state: &mut State, limits: PortionLimits) -> bool;
+    fn walk(&self, state: &mut TrackingState, limits: PortionLimits) -> bool;
 }
 
 impl Tracking {
@@ -172,7 +172,7 @@ impl Tracking {
         hasher: &KeyHasher,
         sink: Box<dyn ElementSink>,
     ) -> Arc<Self> {
-        let mut state = State {
+        let mut state = TrackingState {
             sink,
             hasher: hasher.clone(),
             leaves: Grains::new(len),
@@ -240,12 +240,12 @@ impl Tracking {
         state.sink.hold(0);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TrackingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl TrackingState {
     fn walk(&mut self, parts: &dyn Walkable, limits: PortionLimits) -> bool {
         self.visited_len = 0;
         if !self.is_over && parts.walk(self, limits) {
@@ -300,7 +300,7 @@ impl Tracker {
     }
 
     /// Runs `preserve`, before a change of the collection. Called if [`Self::is_set`].
-    pub(crate) fn preserve(&self, preserve: impl FnOnce(&mut State)) {
+    pub(crate) fn preserve(&self, preserve: impl FnOnce(&mut TrackingState)) {
         let mut tracker = self.lock();
         let Some(tracking) = &*tracker else { return };
         let mut state = tracking.lock();

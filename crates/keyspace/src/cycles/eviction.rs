@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 
 use base::limits::{SLOT_BITS, SLOT_COUNT};
 use base::{DbIndex, Slot};
-use collections::{Entry, OwnedEntry, Run, Table};
+use collections::{Entry, OwnedEntry, SampleRun, Table};
 use sync::Mode;
 
 use crate::latching::Latching;
@@ -96,11 +96,11 @@ pub struct Evicted {
 struct Round {
     db: DbIndex,
     slot: usize,
-    run: Run,
+    run: SampleRun,
 }
 
 /// The outcome for a candidate.
-enum Taken {
+enum CandidateOutcome {
     Evicted(Evicted),
     /// It exists, but its score is lower than when it was sampled.
     Younger(u64),
@@ -188,7 +188,7 @@ impl Evictor {
         let rounds = &mut rounds[..round_count];
         let bucket_count_max = if policy.volatile_only { VOLATILE_BUCKET_COUNT } else { usize::MAX };
         for round in &mut *rounds {
-            let run = Run {
+            let run = SampleRun {
                 random: random.next_u64(),
                 volatile_only: policy.volatile_only,
                 len_max: sample_count,
@@ -299,14 +299,14 @@ impl Evictor {
             && let Some(best) = self.pool.pop()
         {
             match take(latching, best, policy) {
-                Taken::Evicted(evicted) => {
+                CandidateOutcome::Evicted(evicted) => {
                     count += 1;
                     if each(evicted).is_break() {
                         break;
                     }
                 }
-                Taken::Younger(score) => self.offer(Candidate { score, ..best }),
-                Taken::Missed => {}
+                CandidateOutcome::Younger(score) => self.offer(Candidate { score, ..best }),
+                CandidateOutcome::Missed => {}
             }
         }
         count
@@ -337,11 +337,11 @@ fn score(entry: Entry<'_>, policy: EvictionPolicy, aging: Aging) -> u64 {
 }
 
 /// Removes a candidate, if it still exists with an equal or better score and its slot is free.
-fn take(latching: &mut Latching<'_>, candidate: Candidate, policy: EvictionPolicy) -> Taken {
+fn take(latching: &mut Latching<'_>, candidate: Candidate, policy: EvictionPolicy) -> CandidateOutcome {
     let Candidate { hash, db, .. } = candidate;
     let slot: Slot = slot_of_hash(hash);
     if latching.latch(slot, Mode::Write).is_err() {
-        return Taken::Missed;
+        return CandidateOutcome::Missed;
     }
     let (counters, aging) = (latching.counters, latching.mode.aging);
     let mut younger = None;
@@ -373,8 +373,8 @@ fn take(latching: &mut Latching<'_>, candidate: Candidate, policy: EvictionPolic
     }
     latching.release();
     match (removed, younger) {
-        (Some(removed), _) => Taken::Evicted(Evicted { db, removed }),
-        (None, Some(score)) => Taken::Younger(score),
-        (None, None) => Taken::Missed,
+        (Some(removed), _) => CandidateOutcome::Evicted(Evicted { db, removed }),
+        (None, Some(score)) => CandidateOutcome::Younger(score),
+        (None, None) => CandidateOutcome::Missed,
     }
 }

@@ -14,7 +14,6 @@ use crate::memory::host_function;
 use crate::meter::Meter;
 use crate::natives;
 use crate::source::sha1_hex;
-use crate::stack;
 
 /// The longest string that `string.rep` makes, in bytes.
 const REPEATED_SIZE_MAX: f64 = 512.0 * 1024.0 * 1024.0;
@@ -29,7 +28,7 @@ pub(crate) fn host_functions<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> 
             other => Ok(other),
         })?,
     )?;
-    let (pcall, xpcall) = stack::protected_calls(lua)?;
+    let (pcall, xpcall) = natives::protected_calls(lua)?;
     host.set("pcall", pcall)?;
     host.set("xpcall", xpcall)?;
     host.set("where", host_function(lua, |lua, ()| Ok(place_of_failure(lua)))?)?;

@@ -17,7 +17,7 @@ use commands::session::{BlockReason, Blocked};
 use keyspace::{Latching, Waiter};
 use os::clock::Uptime;
 use slab::Slab;
-use sync::{End, HashSet};
+use sync::{EndOrRequest, HashSet};
 use wire::reply::ReplyBuffer;
 
 use super::Worker;
@@ -192,10 +192,10 @@ impl Worker {
     pub(super) fn end_wait(&mut self, token: Token, how: UnblockReply) {
         let Some(connection) = self.connections.find_mut(token) else { return };
         match connection.client.wait.waiter().map(|waiter| waiter.wait.end_or_request()) {
-            None | Some(End::Ended) => self.finish_wait(token, how),
-            Some(End::Requested) => connection.client.wait.begin().end_requested = Some(how),
+            None | Some(EndOrRequest::Ended) => self.finish_wait(token, how),
+            Some(EndOrRequest::Requested) => connection.client.wait.begin().end_requested = Some(how),
             // Mail brings the result.
-            Some(End::WasOver) => {}
+            Some(EndOrRequest::WasOver) => {}
         }
     }
 

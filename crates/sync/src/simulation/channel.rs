@@ -8,24 +8,24 @@ pub use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
 use super::locks::{Condvar, Mutex, MutexGuard, PoisonError};
 
 struct Channel<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<ChannelState<T>>,
     changed: Condvar,
     /// The maximum number of messages.
     bound: usize,
 }
 
-struct State<T> {
+struct ChannelState<T> {
     messages: VecDeque<T>,
     sender_count: usize,
     has_receiver: bool,
 }
 
 impl<T> Channel<T> {
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, ChannelState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
+    fn wait<'a>(&self, state: MutexGuard<'a, ChannelState<T>>) -> MutexGuard<'a, ChannelState<T>> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -48,7 +48,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 /// Creates a channel with room for `bound` messages, at least one.
 #[must_use]
 pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
-    let state = State { messages: VecDeque::new(), sender_count: 1, has_receiver: true };
+    let state = ChannelState { messages: VecDeque::new(), sender_count: 1, has_receiver: true };
     let channel =
         Arc::new(Channel { state: Mutex::new(state), changed: Condvar::new(), bound: bound.max(1) });
     (Sender(Arc::clone(&channel)), Receiver(channel))

@@ -46,7 +46,7 @@ pub struct ThreadReport {
 
 /// How a simulation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SimulationOutcome {
     /// The simulation's seed.
     pub seed: u64,
     /// The schedule, chosen by the seed or the options.
@@ -71,7 +71,7 @@ pub(super) struct Ready(pub(super) *mut (dyn FnMut() -> bool + Send));
 // SAFETY: the closure is `Send`, and is only called under the scheduler's lock, while its owner is blocked.
 unsafe impl Send for Ready {}
 
-pub(super) enum State {
+pub(super) enum ThreadState {
     /// Runnable.
     Ready,
     Running,
@@ -90,7 +90,7 @@ pub(super) enum State {
 
 pub(super) struct Thread {
     pub(super) name: String,
-    pub(super) state: State,
+    pub(super) state: ThreadState,
     /// Whether the last block ended by a wake-up or a true closure rather than by its deadline.
     pub(super) was_woken: bool,
     stalled_until_ns: u64,
@@ -150,7 +150,7 @@ impl Core {
         let priority = u64::MAX / 2 + self.random.below(u64::MAX / 4);
         self.threads.push(Thread {
             name,
-            state: State::Ready,
+            state: ThreadState::Ready,
             was_woken: false,
             stalled_until_ns: 0,
             priority,
@@ -162,7 +162,7 @@ impl Core {
 
     /// Marks a thread as ended because the operating system could not start it.
     pub(super) fn withdraw(&mut self, thread: usize) {
-        self.threads[thread].state = State::Ended;
+        self.threads[thread].state = ThreadState::Ended;
         self.running_count -= 1;
     }
 
@@ -243,7 +243,7 @@ impl Core {
             };
             self.now_ns = self.now_ns.max(at);
         };
-        self.threads[next].state = State::Running;
+        self.threads[next].state = ThreadState::Running;
         self.switches += u64::from(next != from);
         self.mix((from as u64) << 32 | next as u64);
         self.mix(self.steps);
@@ -274,7 +274,7 @@ impl Core {
             .threads
             .iter()
             .any(|thread| self.is_runnable(thread) && thread.ready_since_ns + STARVATION_NS < self.now_ns);
-        let falls = yields || starved || matches!(self.threads[from].state, State::Ready);
+        let falls = yields || starved || matches!(self.threads[from].state, ThreadState::Ready);
         if matches!(self.schedule, Schedule::Priorities { .. }) && falls {
             self.lowest_priority -= 1;
             self.threads[from].priority = self.lowest_priority;
@@ -282,7 +282,7 @@ impl Core {
     }
 
     fn is_runnable(&self, thread: &Thread) -> bool {
-        matches!(thread.state, State::Ready) && thread.stalled_until_ns <= self.now_ns
+        matches!(thread.state, ThreadState::Ready) && thread.stalled_until_ns <= self.now_ns
     }
 
     /// Picks a runnable thread.
@@ -309,8 +309,8 @@ impl Core {
         for thread in &mut self.threads {
             let is_due = |deadline_ns: Option<u64>| deadline_ns.is_some_and(|at| at <= now_ns);
             let woken = match &mut thread.state {
-                State::Blocked { deadline_ns, .. } if is_due(*deadline_ns) => false,
-                State::Waiting { ready, deadline_ns } => {
+                ThreadState::Blocked { deadline_ns, .. } if is_due(*deadline_ns) => false,
+                ThreadState::Waiting { ready, deadline_ns } => {
                     // SAFETY: the owner of the closure is blocked in the call that owns it (2), and only this
                     // thread holds the scheduler's lock.
                     let is_ready = (unsafe { &mut *ready.0 })();
@@ -328,11 +328,11 @@ impl Core {
     /// The next moment at which a thread becomes runnable by time alone.
     fn next_moment(&self) -> Option<u64> {
         let moments = self.threads.iter().filter_map(|thread| match thread.state {
-            State::Ready => Some(thread.stalled_until_ns),
-            State::Blocked { deadline_ns, .. } | State::Waiting { deadline_ns, .. } => {
+            ThreadState::Ready => Some(thread.stalled_until_ns),
+            ThreadState::Blocked { deadline_ns, .. } | ThreadState::Waiting { deadline_ns, .. } => {
                 deadline_ns.map(|at| at.max(thread.stalled_until_ns))
             }
-            State::Running | State::Ended => None,
+            ThreadState::Running | ThreadState::Ended => None,
         });
         moments.min()
     }
@@ -340,7 +340,7 @@ impl Core {
     /// Makes the threads blocked on `key` ready: all, or one that the seed chooses.
     pub(super) fn wake(&mut self, key: usize, all: bool) {
         let mut blocked: Vec<usize> = (0..self.threads.len())
-            .filter(|index| matches!(self.threads[*index].state, State::Blocked { key: on, .. } if on == key))
+            .filter(|index| matches!(self.threads[*index].state, ThreadState::Blocked { key: on, .. } if on == key))
             .collect();
         if !all && blocked.len() > 1 {
             let place = self.random.below(blocked.len() as u64) as usize;
@@ -357,11 +357,11 @@ impl Core {
             let until =
                 |at: Option<u64>| at.map_or("no deadline".to_owned(), |at| format!("until {} us", at / 1000));
             let state = match &thread.state {
-                State::Ready => "ready".to_owned(),
-                State::Running => "running".to_owned(),
-                State::Blocked { deadline_ns, .. } => format!("blocked, {}", until(*deadline_ns)),
-                State::Waiting { deadline_ns, .. } => format!("waiting, {}", until(*deadline_ns)),
-                State::Ended => "ended".to_owned(),
+                ThreadState::Ready => "ready".to_owned(),
+                ThreadState::Running => "running".to_owned(),
+                ThreadState::Blocked { deadline_ns, .. } => format!("blocked, {}", until(*deadline_ns)),
+                ThreadState::Waiting { deadline_ns, .. } => format!("waiting, {}", until(*deadline_ns)),
+                ThreadState::Ended => "ended".to_owned(),
             };
             ThreadReport { name: thread.name.clone(), state }
         };
@@ -371,7 +371,7 @@ impl Core {
 
 impl Thread {
     fn wake(&mut self, now_ns: u64, was_woken: bool) {
-        self.state = State::Ready;
+        self.state = ThreadState::Ready;
         self.was_woken = was_woken;
         self.ready_since_ns = now_ns;
     }

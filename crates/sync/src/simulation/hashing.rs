@@ -7,10 +7,10 @@ use super::random_u64;
 
 /// The standard library's random state; in a simulation, one from the seed.
 #[derive(Clone, Debug)]
-pub struct RandomState(State);
+pub struct RandomState(HashKeys);
 
 #[derive(Clone, Debug)]
-enum State {
+enum HashKeys {
     Real(Real),
     Seeded(u64),
 }
@@ -19,7 +19,7 @@ impl RandomState {
     /// Creates new keys.
     #[must_use]
     pub fn new() -> Self {
-        Self(random_u64().map_or_else(|| State::Real(Real::new()), State::Seeded))
+        Self(random_u64().map_or_else(|| HashKeys::Real(Real::new()), HashKeys::Seeded))
     }
 }
 
@@ -34,8 +34,8 @@ impl BuildHasher for RandomState {
 
     fn build_hasher(&self) -> DefaultHasher {
         match &self.0 {
-            State::Real(state) => state.build_hasher(),
-            State::Seeded(seed) => {
+            HashKeys::Real(state) => state.build_hasher(),
+            HashKeys::Seeded(seed) => {
                 let mut hasher = DefaultHasher::new();
                 hasher.write_u64(*seed);
                 hasher

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
-use super::core::{Core, Failure, Outcome, POINT_NS, Ready, State};
+use super::core::{Core, Failure, POINT_NS, Ready, SimulationOutcome, ThreadState};
 use super::policy::{GapStalls, Schedule};
 use super::{Fault, Gap};
 
@@ -134,7 +134,7 @@ impl Scheduler {
 
     /// Runs `main` as the first simulated thread. Returns when it and all threads it started have ended, or at
     /// the first failure. Call it once, from a thread outside the simulation.
-    pub fn run(self: &Arc<Self>, main: impl FnOnce() + Send + 'static) -> Outcome {
+    pub fn run(self: &Arc<Self>, main: impl FnOnce() + Send + 'static) -> SimulationOutcome {
         assert!(!is_simulated(), "a simulation can't run inside another one");
         hook_panics();
         if let Err(error) = self.start("main".to_owned(), main) {
@@ -155,7 +155,7 @@ impl Scheduler {
             }
             steps = core.switches;
         }
-        Outcome {
+        SimulationOutcome {
             seed: self.seed,
             schedule: core.schedule,
             failure: core.failure.clone(),
@@ -193,7 +193,7 @@ impl Scheduler {
         let points = GRANTED.get().saturating_sub(COUNTDOWN.replace(0));
         let mut core = lock(&self.core);
         core.account(points);
-        core.threads[id].state = State::Ended;
+        core.threads[id].state = ThreadState::Ended;
         core.running_count -= 1;
         core.wake(self.key_of_end(id), true);
         if let Some(payload) = panic {
@@ -232,13 +232,13 @@ impl Scheduler {
     }
 
     /// Passes the baton from the calling thread to another one. Returns when the caller has it again.
-    fn switch(&self, id: usize, state: State, yields: bool) -> bool {
+    fn switch(&self, id: usize, state: ThreadState, yields: bool) -> bool {
         let points = GRANTED.get().saturating_sub(COUNTDOWN.replace(0));
         let mut core = lock(&self.core);
         core.account(points);
         let now_ns = core.now_ns;
         match state {
-            State::Ready => core.threads[id].make_ready(now_ns),
+            ThreadState::Ready => core.threads[id].make_ready(now_ns),
             state => core.threads[id].state = state,
         }
         match core.choose(id, yields) {
@@ -324,7 +324,7 @@ impl Task {
     /// Whether it has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        matches!(lock(&self.scheduler.core).threads[self.id].state, State::Ended)
+        matches!(lock(&self.scheduler.core).threads[self.id].state, ThreadState::Ended)
     }
 
     /// The thread's number, for [`stall`].
@@ -380,7 +380,7 @@ pub fn point() {
 #[cold]
 fn decide(yields: bool) {
     if let Some((scheduler, id)) = local() {
-        scheduler.switch(id, State::Ready, yields);
+        scheduler.switch(id, ThreadState::Ready, yields);
     }
 }
 
@@ -402,7 +402,7 @@ pub fn pass(gap: Gap) {
     let stalls = &scheduler.gap_stalls;
     if stalls.percents.iter().any(|(chosen, _)| *chosen == gap) && lock(&scheduler.core).pass(id, stalls, gap)
     {
-        scheduler.switch(id, State::Ready, false);
+        scheduler.switch(id, ThreadState::Ready, false);
     }
 }
 
@@ -445,7 +445,7 @@ pub fn wait_until(deadline_us: Option<u64>, mut ready: impl FnMut() -> bool + Se
     // left.
     let ready: *mut (dyn FnMut() -> bool + Send + 'static) = unsafe { std::mem::transmute(ready) };
     let deadline_ns = deadline_us.map(|at| at.saturating_mul(1000));
-    scheduler.switch(id, State::Waiting { ready: Ready(ready), deadline_ns }, false)
+    scheduler.switch(id, ThreadState::Waiting { ready: Ready(ready), deadline_ns }, false)
 }
 
 /// Blocks until [`wake_all`] or [`wake_one`] of the key, or until `deadline_us` of the monotonic clock. Returns
@@ -456,7 +456,7 @@ pub fn wait_until(deadline_us: Option<u64>, mut ready: impl FnMut() -> bool + Se
 pub fn block_on(key: usize, deadline_us: Option<u64>) -> bool {
     let (scheduler, id) = local().expect("the thread is simulated");
     let deadline_ns = deadline_us.map(|at| at.saturating_mul(1000));
-    scheduler.switch(id, State::Blocked { key, deadline_ns }, false)
+    scheduler.switch(id, ThreadState::Blocked { key, deadline_ns }, false)
 }
 
 /// Wakes all threads of the simulation that are blocked on the key.

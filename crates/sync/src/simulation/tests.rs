@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::*;
 
 /// Non-atomic additions by three threads.
-fn lost_update(seed: u64) -> Outcome {
+fn lost_update(seed: u64) -> SimulationOutcome {
     let scheduler = Scheduler::new(seed, SchedulerOptions::default());
     scheduler.run(|| {
         let sum = Arc::new(AtomicU64::new(0));
@@ -40,7 +40,8 @@ fn a_seed_repeats() {
 
 #[test]
 fn a_lost_update_is_found() {
-    let found: Vec<Outcome> = (0..20).map(lost_update).filter(|outcome| outcome.failure.is_some()).collect();
+    let found: Vec<SimulationOutcome> =
+        (0..20).map(lost_update).filter(|outcome| outcome.failure.is_some()).collect();
     assert!(!found.is_empty());
     let Some(Failure::Panic { thread, message }) = &found[0].failure else { panic!("{found:?}") };
     assert_eq!(thread, "main");
@@ -79,7 +80,7 @@ fn the_first_panic_is_reported() {
 }
 
 /// The flag is checked before the sleep is announced: a wake-up in between is lost.
-fn lost_wake_up(seed: u64) -> Outcome {
+fn lost_wake_up(seed: u64) -> SimulationOutcome {
     // The program has few points.
     let schedule = Some(Schedule::RandomWalk { points_mean: 2 });
     Scheduler::new(seed, SchedulerOptions { schedule, ..SchedulerOptions::default() }).run(|| {
@@ -168,7 +169,7 @@ fn yielding_lets_a_stalled_thread_resume() {
 }
 
 /// Two non-atomic additions with a named gap inside, and a schedule that hardly ever switches there.
-fn add_with_gap(percents: Vec<(Gap, u64)>) -> Outcome {
+fn add_with_gap(percents: Vec<(Gap, u64)>) -> SimulationOutcome {
     let options = SchedulerOptions {
         schedule: Some(Schedule::RandomWalk { points_mean: 1_000_000 }),
         gap_stalls: GapStalls { percents, stall_us_max: 1000 },
@@ -224,7 +225,7 @@ fn extensions_and_traces_are_the_simulations() {
 }
 
 /// A program with three threads and each lock, channel and clock of the shim: its runs are reproducible.
-fn with_locks(seed: u64) -> Outcome {
+fn with_locks(seed: u64) -> SimulationOutcome {
     use crate::mpsc;
     Scheduler::new(seed, SchedulerOptions::default()).run(|| {
         let sum = Arc::new(crate::Mutex::new(0_u64));

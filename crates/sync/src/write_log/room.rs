@@ -20,7 +20,7 @@ pub enum Room {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct RoomState {
     readers: Vec<Option<Position>>,
     /// The tokens of waiting writers, in order of arrival.
     waiters: VecDeque<u64>,
@@ -33,7 +33,7 @@ struct Position {
     token: u64,
 }
 
-impl State {
+impl RoomState {
     /// Adds a reader and returns its index.
     pub(super) fn add_reader(&mut self, lsn: u64, token: u64) -> Option<usize> {
         let vacant = self.readers.iter().position(Option::is_none);

@@ -4,28 +4,28 @@ use std::sync::Arc;
 
 use super::NewValue;
 use crate::entry::kind::Kind;
-use crate::entry::{EMBSTR_SIZE_MAX, EntryLayout, Form, INLINE_SIZE_MAX};
+use crate::entry::{EMBSTR_SIZE_MAX, EntryLayout, INLINE_SIZE_MAX, ValueForm};
 use crate::number::parse_canonical;
 use crate::values::object::Object;
 
 /// A value in the form in which it will be stored.
-pub(in crate::entry) enum Content<'v> {
+pub(in crate::entry) enum ValueContent<'v> {
     Int(i64),
-    Inline(Form, &'v [u8]),
+    Inline(ValueForm, &'v [u8]),
     Large(Arc<Vec<u8>>),
     Object(Object),
 }
 
-impl<'v> Content<'v> {
+impl<'v> ValueContent<'v> {
     pub(in crate::entry) fn of(value: NewValue<'v>) -> Self {
         match value {
             NewValue::Int(value) => Self::Int(value),
             NewValue::Object(object) => Self::Object(*object),
             NewValue::Auto(text) => parse_canonical(text).map_or_else(|| Self::of_bytes(text), Self::Int),
             NewValue::Bytes(bytes) => Self::of_bytes(bytes),
-            NewValue::Raw(bytes) if bytes.len() <= INLINE_SIZE_MAX => Self::Inline(Form::Raw, bytes),
+            NewValue::Raw(bytes) if bytes.len() <= INLINE_SIZE_MAX => Self::Inline(ValueForm::Raw, bytes),
             NewValue::Raw(bytes) => Self::large(bytes.to_vec()),
-            NewValue::Buffer(bytes) if bytes.len() <= INLINE_SIZE_MAX => Self::Inline(Form::Raw, bytes),
+            NewValue::Buffer(bytes) if bytes.len() <= INLINE_SIZE_MAX => Self::Inline(ValueForm::Raw, bytes),
             NewValue::Buffer(bytes) => Self::large(std::mem::take(bytes)),
             NewValue::Shared(text) if text.len() <= INLINE_SIZE_MAX => Self::of_bytes(text),
             NewValue::Shared(text) => Self::Large(Arc::clone(text)),
@@ -39,7 +39,7 @@ impl<'v> Content<'v> {
 
     fn of_bytes(bytes: &'v [u8]) -> Self {
         if bytes.len() <= EMBSTR_SIZE_MAX {
-            Self::Inline(Form::Embstr, bytes)
+            Self::Inline(ValueForm::Embstr, bytes)
         } else {
             Self::of(NewValue::Raw(bytes))
         }
@@ -60,12 +60,12 @@ impl<'v> Content<'v> {
         if let Self::Object(object) = self { object.kind() } else { Kind::String }
     }
 
-    pub(in crate::entry) fn form(&self) -> Form {
+    pub(in crate::entry) fn form(&self) -> ValueForm {
         match self {
-            Self::Int(_) => Form::Int,
+            Self::Int(_) => ValueForm::Int,
             Self::Inline(form, _) => *form,
-            Self::Large(_) => Form::Large,
-            Self::Object(_) => Form::Object,
+            Self::Large(_) => ValueForm::Large,
+            Self::Object(_) => ValueForm::Object,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::entry::{Entry, ValueRef};
 use crate::memory::heap::Heap;
 use crate::packed::Item;
 use crate::table::Table;
-use crate::values::members::{Keyed, Member, Members, Place, PrefetchStep};
+use crate::values::members::{Keyed, Member, MemberPlace, Members, PrefetchStep};
 use crate::values::parameters::AllocContext;
 use crate::values::tracking::{Element, Tracker, Walkable};
 
@@ -271,7 +271,13 @@ impl Fields {
     }
 
     /// Moves a field from its leaf to the table.
-    fn move_to_side_table(&mut self, alloc: AllocContext<'_>, hash: u64, place: Place, expiry: ExpiryChange) {
+    fn move_to_side_table(
+        &mut self,
+        alloc: AllocContext<'_>,
+        hash: u64,
+        place: MemberPlace,
+        expiry: ExpiryChange,
+    ) {
         let pair: Box<[u8]> = self.members.at(place).into();
         self.members.remove_at(alloc, place, side_table_adder(alloc));
         self.set_in_side_table(alloc, hash, Pair::key(&pair), Pair::value(&pair), expiry);

@@ -2,9 +2,9 @@
 
 use super::elements::{NODE_SIZE_MAX, SMALL_SIZE_MAX};
 use super::limits::listpack_size;
-use super::node::Node;
+use super::node::ListNode;
 use super::nodes::Nodes;
-use super::{List, Repr};
+use super::{List, ListForm};
 use crate::packed::{Builder, Item};
 
 /// A list that a loader fills.
@@ -40,7 +40,7 @@ impl ListBuilder {
             if let Item::Bytes(text) = item
                 && size > NODE_SIZE_MAX
             {
-                self.push_node(Node::of(text), listpack_size(item), 1);
+                self.push_node(ListNode::of(text), listpack_size(item), 1);
                 return;
             }
         }
@@ -53,24 +53,24 @@ impl ListBuilder {
     pub fn finish(mut self) -> List {
         if self.nodes.is_none() {
             let (elements, listpack_size) = (self.run.finish(), self.run_listpack_size as u32);
-            return List { repr: Repr::Small { elements, listpack_size, is_quicklist: false } };
+            return List { form: ListForm::Small { elements, listpack_size, is_quicklist: false } };
         }
         self.end_run();
-        self.nodes.map_or_else(List::default, |nodes| List { repr: Repr::Large(nodes) })
+        self.nodes.map_or_else(List::default, |nodes| List { form: ListForm::Large(nodes) })
     }
 
     /// Makes a node of the elements, if there are any.
     fn end_run(&mut self) {
         let (len, size) = (self.run.len(), std::mem::take(&mut self.run_listpack_size));
         if len > 0 {
-            let node = Node::of_several(self.run.finish(), size);
+            let node = ListNode::of_several(self.run.finish(), size);
             self.push_node(node, size, len);
         } else {
             self.nodes.get_or_insert_default();
         }
     }
 
-    fn push_node(&mut self, node: Node, listpack_size: usize, len: usize) {
+    fn push_node(&mut self, node: ListNode, listpack_size: usize, len: usize) {
         let nodes = self.nodes.get_or_insert_default();
         nodes.nodes.push_back(node);
         nodes.listpack_size += listpack_size;

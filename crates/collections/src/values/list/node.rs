@@ -6,29 +6,29 @@ use crate::packed::Item;
 
 /// One node.
 #[derive(Clone)]
-pub(super) struct Node {
+pub(super) struct ListNode {
     /// Number of elements: stored here, so that finding an index does not touch the elements of other
     /// nodes.
     pub(super) len: u32,
     /// Bytes that its elements take in a listpack; 0 for a single one, whose size follows from its length.
     pub(super) listpack_size: u32,
-    pub(super) content: Content,
+    pub(super) content: NodeContent,
 }
 
-const _: () = assert!(size_of::<Node>() == size_of::<Content>() + 8);
+const _: () = assert!(size_of::<ListNode>() == size_of::<NodeContent>() + 8);
 
 #[derive(Clone)]
-pub(super) enum Content {
+pub(super) enum NodeContent {
     Several(Elements),
     /// One element that is too large to share a node.
     Single(Box<[u8]>),
 }
 
-impl Node {
+impl ListNode {
     /// A node of one element.
     pub(super) fn of(text: &[u8]) -> Self {
         if text.len() > NODE_SIZE_MAX {
-            return Self { len: 1, listpack_size: 0, content: Content::Single(text.into()) };
+            return Self { len: 1, listpack_size: 0, content: NodeContent::Single(text.into()) };
         }
         let mut elements = Elements::new();
         elements.push_back([text]);
@@ -37,7 +37,7 @@ impl Node {
 
     pub(super) fn of_several(elements: Elements, listpack_size: usize) -> Self {
         let (len, listpack_size) = (elements.len() as u32, listpack_size as u32);
-        Self { len, listpack_size, content: Content::Several(elements) }
+        Self { len, listpack_size, content: NodeContent::Several(elements) }
     }
 
     #[inline]
@@ -48,8 +48,8 @@ impl Node {
     #[inline]
     pub(super) fn at(&self, index: usize) -> Item<'_> {
         match &self.content {
-            Content::Several(elements) => elements.at(index)[0],
-            Content::Single(text) => Item::Bytes(text),
+            NodeContent::Several(elements) => elements.at(index)[0],
+            NodeContent::Single(text) => Item::Bytes(text),
         }
     }
 
@@ -57,17 +57,17 @@ impl Node {
     #[inline]
     pub(super) fn has_room_for(&self, text_size: usize) -> bool {
         match &self.content {
-            Content::Several(elements) => {
+            NodeContent::Several(elements) => {
                 elements.size() + text_size <= NODE_SIZE_MAX && elements.fits(text_size)
             }
-            Content::Single(_) => false,
+            NodeContent::Single(_) => false,
         }
     }
 
     /// Adds an element that fits. `size`: its size in a listpack.
     #[inline]
     pub(super) fn insert(&mut self, index: usize, text: &[u8], size: usize) {
-        if let Content::Several(elements) = &mut self.content {
+        if let NodeContent::Several(elements) = &mut self.content {
             elements.insert(index, [text]);
             self.len += 1;
             self.listpack_size += size as u32;
@@ -76,7 +76,7 @@ impl Node {
 
     pub(super) fn remove_range(&mut self, index: usize, count: usize) {
         let size = self.listpack_size(index, count);
-        if let Content::Several(elements) = &mut self.content {
+        if let NodeContent::Several(elements) = &mut self.content {
             elements.remove_range(index, count);
             self.len -= count as u32;
             self.listpack_size -= size as u32;
@@ -87,12 +87,12 @@ impl Node {
     /// Returns how many.
     pub(super) fn remove_equal(&mut self, text: &[u8], size: usize, from: End, count_max: usize) -> usize {
         let removed = match &mut self.content {
-            Content::Several(elements) => {
+            NodeContent::Several(elements) => {
                 let removed = remove_equal(elements, text, from, count_max);
                 self.listpack_size -= (removed * size) as u32;
                 removed
             }
-            Content::Single(own) => usize::from(count_max > 0 && **own == *text),
+            NodeContent::Single(own) => usize::from(count_max > 0 && **own == *text),
         };
         self.len -= removed as u32;
         removed
@@ -101,14 +101,14 @@ impl Node {
     /// Whether an element is equal to `text`.
     pub(super) fn has(&self, text: &[u8]) -> bool {
         match &self.content {
-            Content::Several(elements) => elements.count_of(text) > 0,
-            Content::Single(own) => **own == *text,
+            NodeContent::Several(elements) => elements.count_of(text) > 0,
+            NodeContent::Single(own) => **own == *text,
         }
     }
 
     /// Splits off the elements from `index` on. Both parts must be nonempty.
     pub(super) fn split_off(&mut self, index: usize) -> Option<Self> {
-        let Content::Several(elements) = &mut self.content else { return None };
+        let NodeContent::Several(elements) = &mut self.content else { return None };
         let tail = elements.split_off(index);
         let size = tail.iter().map(|[item]| listpack_size(item)).sum();
         self.len = index as u32;
@@ -119,19 +119,19 @@ impl Node {
     /// Bytes that some of the elements take in a listpack. Of all, it is known.
     pub(super) fn listpack_size(&self, index: usize, count: usize) -> usize {
         match &self.content {
-            Content::Several(_) if count == self.len() => self.listpack_size as usize,
-            Content::Several(elements) => {
+            NodeContent::Several(_) if count == self.len() => self.listpack_size as usize,
+            NodeContent::Several(elements) => {
                 elements.iter_from(index).take(count).map(|[item]| listpack_size(item)).sum()
             }
-            Content::Single(text) => listpack_size(Item::Bytes(text)),
+            NodeContent::Single(text) => listpack_size(Item::Bytes(text)),
         }
     }
 
     /// Bytes that it takes, approximately.
     pub(super) fn size(&self) -> usize {
         let content = match &self.content {
-            Content::Several(elements) => elements.memory_bytes(),
-            Content::Single(text) => text.len(),
+            NodeContent::Several(elements) => elements.memory_bytes(),
+            NodeContent::Single(text) => text.len(),
         };
         size_of::<Self>() + content
     }

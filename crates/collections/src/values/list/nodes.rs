@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::elements::{Elements, End, NODE_SIZE_MAX, SMALL_SIZE_MAX};
 use super::limits::{ListLimits, listpack_size};
-use super::node::{Content, Node};
+use super::node::{ListNode, NodeContent};
 use crate::memory::prefetch;
 use crate::packed::Item;
 use crate::values::estimate::estimated_sum;
@@ -17,11 +17,11 @@ const ROOMY_NODE_COUNT_MIN: usize = if crate::IS_TINY { 3 } else { 8 };
 pub(super) const CHEAP_NODE_COUNT_MAX: usize = 64;
 
 /// The place of an element: its node, and its index there.
-pub(super) type Place = (usize, usize);
+pub(super) type ListPlace = (usize, usize);
 
 /// The nodes of a list. They change only as `tracked.rs` permits: after [`Self::before_change`], or by its functions.
 pub(super) struct Nodes {
-    pub(super) nodes: VecDeque<Node>,
+    pub(super) nodes: VecDeque<ListNode>,
     pub(super) len: usize,
     /// Bytes that the elements take in a listpack.
     pub(super) listpack_size: usize,
@@ -47,7 +47,7 @@ impl Nodes {
         let mut nodes = VecDeque::with_capacity(4);
         let len = elements.len();
         if len > 0 {
-            nodes.push_back(Node::of_several(elements, listpack_size as usize));
+            nodes.push_back(ListNode::of_several(elements, listpack_size as usize));
         }
         Self { nodes, len, listpack_size: listpack_size as usize, is_quicklist, tracker: Tracker::default() }
     }
@@ -71,7 +71,7 @@ impl Nodes {
 
     /// The node of an element, and its index there. Panics beyond the end.
     #[inline]
-    pub(super) fn place(&self, index: usize) -> Place {
+    pub(super) fn place(&self, index: usize) -> ListPlace {
         assert!(index < self.len, "beyond the end");
         let last = self.nodes.len() - 1;
         match index {
@@ -81,7 +81,7 @@ impl Nodes {
         }
     }
 
-    fn place_inside(&self, index: usize) -> Place {
+    fn place_inside(&self, index: usize) -> ListPlace {
         if index < self.len / 2 {
             let mut left = index;
             for (place, node) in self.nodes.iter().enumerate() {
@@ -115,7 +115,7 @@ impl Nodes {
         let mut index = from;
         for node in self.nodes.range(place..) {
             match &node.content {
-                Content::Several(elements) => {
+                NodeContent::Several(elements) => {
                     for [item] in elements.iter_from(within) {
                         if !visit(index, item) {
                             return;
@@ -123,7 +123,7 @@ impl Nodes {
                         index += 1;
                     }
                 }
-                Content::Single(text) => {
+                NodeContent::Single(text) => {
                     if !visit(index, Item::Bytes(text)) {
                         return;
                     }
@@ -179,10 +179,10 @@ impl Nodes {
 
     /// A node of one element for one of the ends. In a long list it has capacity for more, which is little
     /// in comparison with the other nodes.
-    fn new_end(&self, text: &[u8]) -> Node {
-        let mut node = Node::of(text);
+    fn new_end(&self, text: &[u8]) -> ListNode {
+        let mut node = ListNode::of(text);
         if self.nodes.len() >= ROOMY_NODE_COUNT_MIN
-            && let Content::Several(elements) = &mut node.content
+            && let NodeContent::Several(elements) = &mut node.content
         {
             let count = NODE_SIZE_MAX / (text.len() + 1);
             elements.reserve(count, count * text.len());
@@ -202,7 +202,7 @@ impl Nodes {
                     let node = &mut self.nodes[before];
                     node.insert(node.len(), text, size);
                 }
-                None => self.insert_node(place, Node::of(text)),
+                None => self.insert_node(place, ListNode::of(text)),
             }
         } else {
             self.before_change(place);
@@ -211,7 +211,7 @@ impl Nodes {
             if self.nodes[place].has_room_for(text.len()) {
                 self.nodes[place].insert(within, text, size);
             } else {
-                self.insert_node(place + 1, Node::of(text));
+                self.insert_node(place + 1, ListNode::of(text));
             }
         }
     }
@@ -222,11 +222,11 @@ impl Nodes {
         let (old_size, old_len) = (listpack_size(old), old.len());
         let size = listpack_size(Item::of_text(text));
         self.listpack_size = self.listpack_size - old_size + size;
-        if matches!(self.nodes[place].content, Content::Several(_)) {
+        if matches!(self.nodes[place].content, NodeContent::Several(_)) {
             self.before_change(place);
         }
         let node = &mut self.nodes[place];
-        if let Content::Several(elements) = &mut node.content
+        if let NodeContent::Several(elements) = &mut node.content
             && (text.len() <= old_len || elements.size() + text.len() <= NODE_SIZE_MAX + old_len)
             && elements.fits(text.len())
         {
@@ -235,12 +235,12 @@ impl Nodes {
             return;
         }
         if self.nodes[place].len() == 1 {
-            self.replace_node(place, Node::of(text));
+            self.replace_node(place, ListNode::of(text));
             return;
         }
         self.nodes[place].remove_range(within, 1);
         if within == self.nodes[place].len() {
-            self.insert_node(place + 1, Node::of(text));
+            self.insert_node(place + 1, ListNode::of(text));
         } else {
             self.insert_at(place, within, text, size);
         }
@@ -248,16 +248,16 @@ impl Nodes {
 
     /// Whether the removal of an element changes only one node, which stays.
     #[inline]
-    pub(super) fn keeps_form_without(&self, (place, _): Place) -> bool {
+    pub(super) fn keeps_form_without(&self, (place, _): ListPlace) -> bool {
         self.nodes.len() > 1 && self.nodes[place].len() > 1
     }
 
     /// Removes an element after passing it to `visit`, where [`Self::keeps_form_without`] holds.
     #[inline]
-    pub(super) fn take(&mut self, (place, within): Place, visit: impl FnOnce(Item<'_>)) {
+    pub(super) fn take(&mut self, (place, within): ListPlace, visit: impl FnOnce(Item<'_>)) {
         self.before_change(place);
         let node = &mut self.nodes[place];
-        let Content::Several(elements) = &mut node.content else {
+        let NodeContent::Several(elements) = &mut node.content else {
             unreachable!("a node of several elements stays")
         };
         elements.take(within, |[item]| {
@@ -297,7 +297,7 @@ impl Nodes {
         let gone = self.remove_nodes(emptied);
         self.shrink_capacity();
         (gone.len() > CHEAP_NODE_COUNT_MAX).then(|| Nodes {
-            len: gone.iter().map(Node::len).sum(),
+            len: gone.iter().map(ListNode::len).sum(),
             listpack_size: gone.iter().map(|node| node.listpack_size(0, node.len())).sum(),
             nodes: gone,
             is_quicklist: self.is_quicklist,
@@ -346,7 +346,7 @@ impl Nodes {
         let elements = match self.nodes.len() {
             0 => Elements::new(),
             1 => match &mut self.nodes[0].content {
-                Content::Several(elements) if elements.size() <= SMALL_SIZE_MAX / 2 => {
+                NodeContent::Several(elements) if elements.size() <= SMALL_SIZE_MAX / 2 => {
                     std::mem::take(elements)
                 }
                 _ => return None,
@@ -359,18 +359,18 @@ impl Nodes {
     /// Whether an element is too large for a listpack in Redis.
     pub(super) fn has_element_beyond(&self, limits: ListLimits) -> bool {
         self.nodes.iter().any(|node| match &node.content {
-            Content::Single(text) => text.len() > limits.shared_size_max(),
-            Content::Several(_) => false,
+            NodeContent::Single(text) => text.len() > limits.shared_size_max(),
+            NodeContent::Several(_) => false,
         })
     }
 
     pub(super) fn estimated_bytes(&self, sample_len: usize) -> usize {
-        let content = |node: &Node| match &node.content {
-            Content::Several(elements) => elements.memory_bytes(),
-            Content::Single(text) => text.len(),
+        let content = |node: &ListNode| match &node.content {
+            NodeContent::Several(elements) => elements.memory_bytes(),
+            NodeContent::Single(text) => text.len(),
         };
         size_of::<Self>()
-            + self.nodes.capacity() * size_of::<Node>()
+            + self.nodes.capacity() * size_of::<ListNode>()
             + estimated_sum(self.nodes.iter().map(content), self.nodes.len(), sample_len)
     }
 
@@ -381,7 +381,7 @@ impl Nodes {
             assert!(node.len > 0, "an empty node");
             len += node.len();
             sum += node.listpack_size(0, node.len());
-            if let Content::Several(elements) = &node.content {
+            if let NodeContent::Several(elements) = &node.content {
                 let size: usize = elements.iter().map(|[item]| listpack_size(item)).sum();
                 assert_eq!(size, node.listpack_size as usize);
                 elements.check().expect("a sound sequence");

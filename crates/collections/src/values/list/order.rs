@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use super::node::{Content, Node};
+use super::node::{ListNode, NodeContent};
 use crate::packed::Item;
 
 /// Bytes of a listpack in a file up to which it takes nodes: the default of Redis.
@@ -31,7 +31,7 @@ pub(crate) struct ListOrder {
     /// The number behind the last node of the cut.
     end: u32,
     /// Runs of nodes with consecutive numbers, by the first number. The walk removes nodes from the first run only.
-    kept: BTreeMap<u32, VecDeque<Node>>,
+    kept: BTreeMap<u32, VecDeque<ListNode>>,
     /// Bytes of the nodes that are kept, approximately.
     kept_size: usize,
 }
@@ -39,7 +39,7 @@ pub(crate) struct ListOrder {
 /// Consecutive elements of a list that are written as one node.
 #[derive(Clone, Copy)]
 pub struct ListPart<'a> {
-    pub(super) nodes: &'a [&'a Node],
+    pub(super) nodes: &'a [&'a ListNode],
 }
 
 /// Collects nodes for a part.
@@ -48,7 +48,7 @@ pub(super) struct PartSize(usize);
 
 impl PartSize {
     /// Whether a node belongs to the part; it is counted then.
-    pub(super) fn takes(&mut self, node: &Node) -> bool {
+    pub(super) fn takes(&mut self, node: &ListNode) -> bool {
         let size = node.listpack_size(0, node.len());
         if self.0 > 0 && self.0 + size > PART_SIZE_MAX {
             return false;
@@ -75,7 +75,7 @@ impl ListPart<'_> {
     #[must_use]
     pub fn single(&self) -> Option<&[u8]> {
         match self.nodes {
-            [Node { content: Content::Single(text), .. }] if text.len() > PART_SIZE_MAX => Some(text),
+            [ListNode { content: NodeContent::Single(text), .. }] if text.len() > PART_SIZE_MAX => Some(text),
             _ => None,
         }
     }
@@ -84,8 +84,8 @@ impl ListPart<'_> {
     pub fn for_each(&self, mut visit: impl FnMut(Item<'_>)) {
         for node in self.nodes {
             match &node.content {
-                Content::Several(elements) => elements.iter().for_each(|[item]| visit(item)),
-                Content::Single(text) => visit(Item::Bytes(text)),
+                NodeContent::Several(elements) => elements.iter().for_each(|[item]| visit(item)),
+                NodeContent::Single(text) => visit(Item::Bytes(text)),
             }
         }
     }
@@ -98,9 +98,9 @@ impl std::fmt::Debug for ListPart<'_> {
 }
 
 /// A node of the cut.
-pub(super) enum Found {
+pub(super) enum CutNode {
     /// It was kept.
-    Kept(Node),
+    Kept(ListNode),
     /// It is in the list, at this place.
     At(usize),
 }
@@ -124,7 +124,7 @@ impl ListOrder {
         (before & CHANGED == 0 && before >= self.next).then_some(before)
     }
 
-    pub(super) fn before_change(&mut self, place: usize, node: &Node) {
+    pub(super) fn before_change(&mut self, place: usize, node: &ListNode) {
         if let Some(number) = self.mark(place) {
             let copy = node.clone();
             self.kept_size += copy.size();
@@ -143,7 +143,11 @@ impl ListOrder {
     }
 
     /// Takes over the nodes that were at these places. Returns those that are not needed.
-    pub(super) fn note_removed(&mut self, places: Range<usize>, nodes: VecDeque<Node>) -> VecDeque<Node> {
+    pub(super) fn note_removed(
+        &mut self,
+        places: Range<usize>,
+        nodes: VecDeque<ListNode>,
+    ) -> VecDeque<ListNode> {
         let (mut unneeded, mut run, mut first) = (VecDeque::new(), VecDeque::new(), 0);
         for (number, node) in self.numbers.drain(places).zip(nodes) {
             if number & CHANGED != 0 || number < self.next {
@@ -168,10 +172,10 @@ impl ListOrder {
     /// The next node of the walk, if the part takes it. `place`: where it may be in the list.
     pub(super) fn take(
         &mut self,
-        nodes: &VecDeque<Node>,
+        nodes: &VecDeque<ListNode>,
         place: &mut usize,
         part: &mut PartSize,
-    ) -> Option<Found> {
+    ) -> Option<CutNode> {
         if self.next == self.end {
             return None;
         }
@@ -185,7 +189,7 @@ impl ListOrder {
                 run.remove();
             }
             self.kept_size -= node.size();
-            return Some(Found::Kept(node));
+            return Some(CutNode::Kept(node));
         }
         if self.numbers.get(*place) != Some(&self.next) {
             *place = self.numbers.partition_point(|number| number & !CHANGED < self.next);
@@ -196,6 +200,6 @@ impl ListOrder {
         }
         self.next += 1;
         *place += 1;
-        Some(Found::At(*place - 1))
+        Some(CutNode::At(*place - 1))
     }
 }

@@ -5,11 +5,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::node::Node;
+use super::node::ListNode;
 use super::nodes::Nodes;
-use super::order::{Found, ListPart, PartSize};
+use super::order::{CutNode, ListPart, PartSize};
 use crate::values::estimate::SAMPLE_LEN;
-use crate::values::tracking::{Element, PortionLimits, State, Tracker, Walkable, is_large};
+use crate::values::tracking::{Element, PortionLimits, Tracker, TrackingState, Walkable, is_large};
 
 impl Nodes {
     pub(super) fn is_large(&self) -> bool {
@@ -48,7 +48,7 @@ impl Nodes {
     }
 
     /// Adds a node.
-    pub(super) fn insert_node(&mut self, place: usize, node: Node) {
+    pub(super) fn insert_node(&mut self, place: usize, node: ListNode) {
         self.nodes.insert(place, node);
         if self.tracker.is_set() {
             self.tracker.preserve(|state| state.list.note_added(place));
@@ -56,7 +56,7 @@ impl Nodes {
     }
 
     /// Removes nodes. Returns them, as far as the snapshot does not need them.
-    pub(super) fn remove_nodes(&mut self, places: Range<usize>) -> VecDeque<Node> {
+    pub(super) fn remove_nodes(&mut self, places: Range<usize>) -> VecDeque<ListNode> {
         let mut removed = self.nodes.drain(places.clone()).collect();
         if self.tracker.is_set() {
             self.tracker.preserve(|state| {
@@ -67,7 +67,7 @@ impl Nodes {
     }
 
     /// Replaces a node.
-    pub(super) fn replace_node(&mut self, place: usize, node: Node) {
+    pub(super) fn replace_node(&mut self, place: usize, node: ListNode) {
         drop(self.remove_nodes(place..place + 1));
         self.insert_node(place, node);
     }
@@ -93,11 +93,11 @@ impl Walkable for Nodes {
         self.estimated_bytes(SAMPLE_LEN)
     }
 
-    fn begin(&self, state: &mut State) {
+    fn begin(&self, state: &mut TrackingState) {
         state.list.begin(self.nodes.len());
     }
 
-    fn walk(&self, state: &mut State, limits: PortionLimits) -> bool {
+    fn walk(&self, state: &mut TrackingState, limits: PortionLimits) -> bool {
         let (mut place, mut found) = (usize::MAX, Vec::new());
         while !state.is_enough(limits) {
             let mut part = PartSize::default();
@@ -108,10 +108,10 @@ impl Walkable for Nodes {
                 return true;
             }
             let node_of = |found| match found {
-                &Found::At(place) => &self.nodes[place],
-                Found::Kept(node) => node,
+                &CutNode::At(place) => &self.nodes[place],
+                CutNode::Kept(node) => node,
             };
-            let nodes: Vec<&Node> = found.iter().map(node_of).collect();
+            let nodes: Vec<&ListNode> = found.iter().map(node_of).collect();
             let part = ListPart { nodes: &nodes };
             state.visit(part.len());
             state.sink.add(Element::Items(part));

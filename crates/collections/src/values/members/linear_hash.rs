@@ -9,7 +9,7 @@
 use std::marker::PhantomData;
 
 use super::leaf::{Keyed, LEAF_SIZE_MAX, Leaf, LeafMut, leaf_size, slots_for};
-use super::position::{ORDER_BITS, Place, PrefetchStep, scan_position, tag_of};
+use super::position::{MemberPlace, ORDER_BITS, PrefetchStep, scan_position, tag_of};
 use super::slabs::{BlockId, SlabPool};
 
 use crate::hasher::KeyHasher;
@@ -94,15 +94,15 @@ impl<K: Keyed> LinearHashDirectory<K> {
 
     /// The place of the element with this key.
     #[inline]
-    pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
+    pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<MemberPlace> {
         let leaf = self.leaf_index(hash);
         let index = self.leaf(leaf).find::<K>(tag_of(hash), key)?;
-        Some(Place { leaf: leaf as u32, index: index as u32 })
+        Some(MemberPlace { leaf: leaf as u32, index: index as u32 })
     }
 
     /// The element at a place.
     #[inline]
-    pub(super) fn at(&self, place: Place) -> &[u8] {
+    pub(super) fn at(&self, place: MemberPlace) -> &[u8] {
         self.leaf(place.leaf as usize).at(place.index as usize)
     }
 
@@ -122,7 +122,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
 
     /// Replaces an element by another one with the same key. Returns whether it fitted.
     #[inline]
-    pub(super) fn try_replace(&mut self, heap: &Heap, place: Place, element: &[u8]) -> bool {
+    pub(super) fn try_replace(&mut self, heap: &Heap, place: MemberPlace, element: &[u8]) -> bool {
         let (leaf, index) = (place.leaf as usize, place.index as usize);
         if self.leaf_mut(leaf).try_replace(index, element) {
             return true;
@@ -136,7 +136,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
     }
 
     /// Removes the element at a place, without shrinking the directory.
-    pub(super) fn take_out(&mut self, heap: &Heap, place: Place) {
+    pub(super) fn take_out(&mut self, heap: &Heap, place: MemberPlace) {
         let leaf = place.leaf as usize;
         self.leaf_mut(leaf).remove(place.index as usize);
         self.len -= 1;
@@ -178,7 +178,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
     /// A random element. Leaves are drawn in proportion to their share of the hashes, and accepted in
     /// proportion to their length relative to that share, so that the distribution is uniform. Must not be
     /// empty.
-    pub(super) fn sample(&self, random: &mut impl FnMut() -> u64) -> Place {
+    pub(super) fn sample(&self, random: &mut impl FnMut() -> u64) -> MemberPlace {
         let half = self.half();
         // Twice the mean number of elements that share the low bits, and a margin for random variation.
         let bound = 2 * (self.len / half) + 24;
@@ -189,7 +189,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
             let len = self.leaf(leaf).len();
             let index = (((bits >> 32) * bound.max(len) as u64) >> 32) as usize;
             if index < len {
-                return Place { leaf: leaf as u32, index: index as u32 };
+                return MemberPlace { leaf: leaf as u32, index: index as u32 };
             }
         }
     }

@@ -2,7 +2,7 @@
 
 /// A member's place, valid until a member is added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct MemberPlace {
     pub(super) leaf: u32,
     pub(super) index: u32,
 }

@@ -1,12 +1,12 @@
 //! A leaf in a separate allocation.
 
 use super::leaf::{Keyed, Leaf, LeafMut, leaf_size, slots_for};
-use crate::memory::block::Block;
+use crate::memory::block::ByteBlock;
 
 /// The only leaf of few elements.
 #[derive(Clone, Default)]
 pub(crate) struct Single {
-    block: Block,
+    block: ByteBlock,
 }
 
 /// Size up to which a block is not shrunk.
@@ -68,7 +68,7 @@ impl Single {
             return;
         }
         let slots = slots_for(len);
-        let mut new = Block::zeroed(leaf_size(slots, size));
+        let mut new = ByteBlock::zeroed(leaf_size(slots, size));
         let mut leaf = LeafMut::empty(&mut new);
         leaf.set_slots(slots);
         for (index, element) in self.leaf().iter().enumerate() {

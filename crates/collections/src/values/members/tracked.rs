@@ -4,11 +4,11 @@
 //! new in the other. A split changes no position, nor does a merge that moves nothing to the side table.
 
 use super::linear_hash::LinearHashDirectory;
-use super::position::{Place, scan_position};
+use super::position::{MemberPlace, scan_position};
 use super::{Keyed, Many, Member};
 use crate::entry::Entry;
 use crate::values::estimate::{SAMPLE_LEN, estimated_sum};
-use crate::values::tracking::{PortionLimits, State, Tracker, Walkable};
+use crate::values::tracking::{PortionLimits, Tracker, TrackingState, Walkable};
 
 impl<K: Member> Many<K> {
     pub(super) fn tracker(&self) -> &Tracker {
@@ -25,7 +25,7 @@ impl<K: Member> Many<K> {
 
     /// Called before the element at a place changes.
     #[inline]
-    pub(super) fn before_change_at(&mut self, place: Place) {
+    pub(super) fn before_change_at(&mut self, place: MemberPlace) {
         if self.tracker.is_set() {
             self.tracker.preserve(|state| {
                 let hash = state.hasher.hash(K::key(self.directory.at(place)));
@@ -73,13 +73,13 @@ impl<K: Member> Many<K> {
         self.tracker.preserve(|state| preserve_in_leaf(&self.directory, state, hash));
     }
 
-    fn preserve_in_side_table(&self, state: &mut State, hash: u64) {
+    fn preserve_in_side_table(&self, state: &mut TrackingState, hash: u64) {
         state.preserve_in_table(&self.side_table, hash, K::side_table_element, |_, _| true);
     }
 }
 
-fn preserve_in_leaf<K: Keyed>(directory: &LinearHashDirectory<K>, state: &mut State, hash: u64) {
-    let State { sink, hasher, leaves, .. } = state;
+fn preserve_in_leaf<K: Keyed>(directory: &LinearHashDirectory<K>, state: &mut TrackingState, hash: u64) {
+    let TrackingState { sink, hasher, leaves, .. } = state;
     let Some(positions) = leaves.begin_change(scan_position(hash)) else { return };
     let mut next = positions.start;
     while next < positions.end {
@@ -97,13 +97,13 @@ impl<K: Member> Walkable for Many<K> {
         self.estimated_bytes(SAMPLE_LEN)
     }
 
-    fn walk(&self, state: &mut State, limits: PortionLimits) -> bool {
+    fn walk(&self, state: &mut TrackingState, limits: PortionLimits) -> bool {
         while let Some(from) = state.leaves.next() {
             if state.is_enough(limits) {
                 return false;
             }
             let mut len = 0;
-            let State { sink, hasher, leaves, .. } = state;
+            let TrackingState { sink, hasher, leaves, .. } = state;
             let next = self.directory.scan(hasher, from, &mut |element| {
                 len += 1;
                 let is_preserved = || leaves.is_preserved(scan_position(hasher.hash(K::key(element))));

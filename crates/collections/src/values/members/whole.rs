@@ -1,6 +1,6 @@
 //! Members that are their own keys: those of sets.
 
-use super::position::Place;
+use super::position::MemberPlace;
 use super::{Keyed, Member, Members};
 use crate::entry::Entry;
 use crate::entry::owned_entry::{ExpiryChange, NewValue};
@@ -72,7 +72,7 @@ impl Members<Whole> {
     }
 
     /// Removes the member at a place.
-    pub(crate) fn remove_member(&mut self, alloc: AllocContext<'_>, place: Place) {
+    pub(crate) fn remove_member(&mut self, alloc: AllocContext<'_>, place: MemberPlace) {
         self.remove_at(alloc, place, side_table_adder(alloc));
     }
 

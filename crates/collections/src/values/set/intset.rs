@@ -13,12 +13,12 @@
 
 use std::cmp::Ordering;
 
-use crate::memory::block::Block;
+use crate::memory::block::ByteBlock;
 
 /// A sorted set of integers of 16, 32 or 64 bits.
 #[derive(Clone, Default)]
 pub(crate) struct IntSet {
-    block: Block,
+    block: ByteBlock,
 }
 
 const HEAD_SIZE: usize = 8;
@@ -29,7 +29,7 @@ const KEPT_SIZE: usize = 64;
 impl IntSet {
     /// An empty set. Allocates nothing.
     pub(crate) const fn new() -> Self {
-        Self { block: Block::empty() }
+        Self { block: ByteBlock::empty() }
     }
 
     /// Prefetches the beginning of its block.
@@ -133,7 +133,7 @@ impl IntSet {
     /// Moves to a block with room for `capacity` integers of this width.
     #[cold]
     fn resize(&mut self, capacity: usize, width: usize) {
-        let mut block = Block::zeroed(HEAD_SIZE + capacity * width);
+        let mut block = ByteBlock::zeroed(HEAD_SIZE + capacity * width);
         for (index, room) in block[HEAD_SIZE..].chunks_exact_mut(width).take(self.len()).enumerate() {
             room.copy_from_slice(&self.at(index).to_le_bytes()[..width]);
         }

@@ -3,8 +3,8 @@
 //! Owns nothing: a cursor is a path from the root to a leaf, while the tree is borrowed. A step within a
 //! leaf costs no more than the entry; a step to the next leaf climbs as far as necessary.
 
-use super::leaf::Leaf;
-use super::tree::{Inner, Node, Tree};
+use super::leaf::TreeLeaf;
+use super::tree::{InnerNode, Tree, TreeNode};
 use crate::entry::Entry;
 
 /// Largest number of inner levels; trees of up to 2^32 elements have fewer.
@@ -12,9 +12,9 @@ const DEPTH_MAX: usize = 12;
 
 /// The place of an element in the tree, with its path.
 pub(super) struct Cursor<'a> {
-    path: [Option<(&'a Inner, usize)>; DEPTH_MAX],
+    path: [Option<(&'a InnerNode, usize)>; DEPTH_MAX],
     depth: usize,
-    leaf: &'a Leaf,
+    leaf: &'a TreeLeaf,
     index: usize,
 }
 
@@ -26,13 +26,13 @@ impl<'a> Cursor<'a> {
     pub(super) fn new(tree: &'a Tree, rank: usize) -> Self {
         let (mut node, mut rank) = (tree.root.as_ref(), rank);
         let (mut path, mut depth) = ([None; DEPTH_MAX], 0);
-        while let Some(Node::Inner(inner)) = node {
+        while let Some(TreeNode::InnerNode(inner)) = node {
             let index = inner.child_of_rank(&mut rank);
             path[depth] = Some((&**inner, index));
             depth += 1;
             node = inner.children[index].as_ref();
         }
-        let Some(Node::Leaf(leaf)) = node else { unreachable!("the rank is below the length") };
+        let Some(TreeNode::TreeLeaf(leaf)) = node else { unreachable!("the rank is below the length") };
         Self { path, depth, leaf, index: rank }
     }
 
@@ -74,7 +74,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn next_leaf(&mut self) -> bool {
-        let climb = |(inner, index): (&'a Inner, usize)| (index + 1 < inner.len).then_some(index + 1);
+        let climb = |(inner, index): (&'a InnerNode, usize)| (index + 1 < inner.len).then_some(index + 1);
         let Some(node) = self.turn(climb) else { return false };
         self.descend(node, |_| 0);
         self.prefetch(PREFETCH_DISTANCE, false);
@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn previous_leaf(&mut self) -> bool {
-        let climb = |(_, index): (&'a Inner, usize)| index.checked_sub(1);
+        let climb = |(_, index): (&'a InnerNode, usize)| index.checked_sub(1);
         let Some(node) = self.turn(climb) else { return false };
         self.descend(node, |len| len - 1);
         self.prefetch(PREFETCH_DISTANCE, true);
@@ -90,7 +90,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Climbs to the next node that has another child in the requested direction, and enters that child.
-    fn turn(&mut self, neighbour: impl Fn((&'a Inner, usize)) -> Option<usize>) -> Option<&'a Node> {
+    fn turn(&mut self, neighbour: impl Fn((&'a InnerNode, usize)) -> Option<usize>) -> Option<&'a TreeNode> {
         for depth in (0..self.depth).rev() {
             let (inner, index) = self.path[depth].expect("as deep as the path");
             if let Some(index) = neighbour((inner, index)) {
@@ -102,15 +102,15 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    fn descend(&mut self, node: &'a Node, choose: impl Fn(usize) -> usize) {
+    fn descend(&mut self, node: &'a TreeNode, choose: impl Fn(usize) -> usize) {
         let mut node = node;
-        while let Node::Inner(inner) = node {
+        while let TreeNode::InnerNode(inner) = node {
             let index = choose(inner.len);
             self.path[self.depth] = Some((&**inner, index));
             self.depth += 1;
             node = inner.children[index].as_ref().expect("below the length there are children");
         }
-        let Node::Leaf(leaf) = node else { unreachable!("inner nodes were visited before") };
+        let TreeNode::TreeLeaf(leaf) = node else { unreachable!("inner nodes were visited before") };
         self.leaf = leaf;
         self.index = choose(leaf.len());
     }

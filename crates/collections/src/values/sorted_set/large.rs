@@ -5,7 +5,7 @@
 //! 2. An entry's block stays the same until it is removed from the tree: a score is overwritten in place,
 //!    and nothing here sets an expiry or defragments.
 
-use super::Updated;
+use super::SortedSetUpdated;
 use super::cursor::Cursor;
 use super::leaf::{Link, score_of};
 use super::order::{SearchTarget, score_key};
@@ -15,7 +15,7 @@ use crate::entry::owned_entry::{ExpiryChange, NewValue};
 use crate::memory::heap::Heap;
 use crate::table::Table;
 use crate::values::parameters::AllocContext;
-use crate::values::tracking::{Element, Grains, PortionLimits, State, Tracker, Walkable, is_large};
+use crate::values::tracking::{Element, Grains, PortionLimits, Tracker, TrackingState, Walkable, is_large};
 
 #[derive(Default)]
 pub(super) struct Large {
@@ -82,30 +82,30 @@ impl Large {
         hash: u64,
         member: &[u8],
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
-    ) -> Updated {
+    ) -> SortedSetUpdated {
         self.before_change(hash);
         let Some(entry) = self.table.find_mut(alloc.heap, hash, member) else {
             let new = decide(None);
             if let Some(score) = new {
                 self.insert(alloc, hash, member, score);
             }
-            return Updated { old: None, new };
+            return SortedSetUpdated { old: None, new };
         };
         let mut entry = entry;
         let old = score_of(entry.entry());
         let new = decide(Some(old));
-        let Some(score) = new else { return Updated { old: Some(old), new } };
+        let Some(score) = new else { return SortedSetUpdated { old: Some(old), new } };
         let (old_order, order) = (score_key(old), score_key(score));
         let bits = score.to_bits() as i64;
         if order == old_order || self.tree.try_reorder(old_order, order, entry.entry()) {
             entry.overwrite_int(bits);
-            return Updated { old: Some(old), new };
+            return SortedSetUpdated { old: Some(old), new };
         }
         self.tree.remove_at(self.tree.rank_of(old_order, entry.entry()));
         entry.overwrite_int(bits);
         // SAFETY: (1) as in `insert`.
         unsafe { self.tree.insert(order, entry.entry()) };
-        Updated { old: Some(old), new }
+        SortedSetUpdated { old: Some(old), new }
     }
 
     pub(super) fn remove(&mut self, alloc: AllocContext<'_>, hash: u64, member: &[u8]) -> Option<f64> {
@@ -260,7 +260,7 @@ impl Walkable for Large {
         self.estimated_bytes(SAMPLE_LEN)
     }
 
-    fn walk(&self, state: &mut State, limits: PortionLimits) -> bool {
+    fn walk(&self, state: &mut TrackingState, limits: PortionLimits) -> bool {
         let before = match &state.last {
             None => self.len(),
             Some((order, member)) => self.tree.rank(&SearchTarget::Element(*order, member)),

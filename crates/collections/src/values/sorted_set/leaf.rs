@@ -8,7 +8,7 @@
 //! search compares tags, and only for elements with the wanted tag it reads score and bytes. An element
 //! takes 8 bytes instead of the 16 of a score and an address.
 //!
-//! Invariants ([`Leaf::check`])
+//! Invariants ([`TreeLeaf::check`])
 //! 1. The elements are in ascending order, without equal ones.
 //! 2. Each word's tag is that of its element's order.
 
@@ -30,7 +30,7 @@ const TAG_MAX: u64 = (1 << TAG_BITS) - 1;
 /// A leaf's tags are refined when the difference between the first and the last is below this.
 const TAG_SPREAD_MIN: u64 = 1 << 12;
 
-const _: () = assert!(size_of::<Leaf>() == 8 * (LEAF_LEN_MAX + 2));
+const _: () = assert!(size_of::<TreeLeaf>() == 8 * (LEAF_LEN_MAX + 2));
 
 /// The address of a member's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,14 +84,14 @@ fn bits_of(entry: Entry<'_>) -> u64 {
 }
 
 #[repr(C)]
-pub(super) struct Leaf {
+pub(super) struct TreeLeaf {
     base: u64,
     len: u16,
     shift: u8,
     words: [u64; LEAF_LEN_MAX],
 }
 
-impl Leaf {
+impl TreeLeaf {
     pub(super) fn new() -> Box<Self> {
         Box::new(Self { base: 0, len: 0, shift: 0, words: [0; LEAF_LEN_MAX] })
     }

@@ -12,7 +12,7 @@
 //! entries are found without decoding the earlier ones. `seq` is a difference within the first id's
 //! millisecond, and absolute in later ones.
 //!
-//! Invariants ([`Node::check`])
+//! Invariants ([`StreamNode::check`])
 //! 1. Entries ascend by id, and the first is not below the node's id.
 //! 2. `live_count` and `deleted_count` are the numbers of entries without and with the mark.
 //! 3. `last` is the id of the last entry, deleted or not.
@@ -31,7 +31,7 @@ const DELETED_COUNT_KEPT: u32 = 16;
 
 /// Consecutive entries.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct StreamNode {
     bytes: Vec<u8>,
     /// The offset of the first entry.
     entries_at: u32,
@@ -64,7 +64,7 @@ pub(super) struct Placed<'a> {
     is_deleted: bool,
 }
 
-impl Node {
+impl StreamNode {
     /// A node with this entry.
     pub(super) fn new<'f>(id: StreamId, pairs: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone) -> Self {
         let mut bytes = Vec::new();

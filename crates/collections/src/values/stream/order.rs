@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use super::id::StreamId;
-use super::node::{Node, StreamEntry};
+use super::node::{StreamEntry, StreamNode};
 
 /// The nodes of a stream at the cut.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(crate) struct StreamOrder {
     cut_end: StreamId,
     /// Where the last node that is walked begins.
     walked: StreamId,
-    kept: BTreeMap<StreamId, Node>,
+    kept: BTreeMap<StreamId, StreamNode>,
     /// Nodes that were added since the cut, but begin before `cut_end`: `XSETID` has lowered the last id.
     added: BTreeSet<StreamId>,
     kept_size: usize,
@@ -30,11 +30,11 @@ pub(crate) struct StreamOrder {
 #[derive(Clone, Copy, Debug)]
 pub struct StreamPart<'a> {
     first: StreamId,
-    node: &'a Node,
+    node: &'a StreamNode,
 }
 
 impl<'a> StreamPart<'a> {
-    pub(super) fn new(first: StreamId, node: &'a Node) -> Self {
+    pub(super) fn new(first: StreamId, node: &'a StreamNode) -> Self {
         Self { first, node }
     }
 
@@ -79,29 +79,29 @@ impl StreamOrder {
             && !self.added.contains(&first)
     }
 
-    fn keep(&mut self, first: StreamId, node: Node) {
-        self.kept_size += size_of::<Node>() + node.allocated_bytes();
+    fn keep(&mut self, first: StreamId, node: StreamNode) {
+        self.kept_size += size_of::<StreamNode>() + node.allocated_bytes();
         self.kept.insert(first, node);
     }
 
-    pub(super) fn before_change(&mut self, first: StreamId, node: &Node) {
+    pub(super) fn before_change(&mut self, first: StreamId, node: &StreamNode) {
         if self.is_due(first) {
             self.keep(first, node.clone());
         }
     }
 
     /// Takes over a node that was removed, if it is needed.
-    pub(super) fn note_removed(&mut self, first: StreamId, node: Node) {
+    pub(super) fn note_removed(&mut self, first: StreamId, node: StreamNode) {
         if self.is_due(first) {
             self.keep(first, node);
         }
     }
 
     /// Takes out the first kept node, if it begins before the next node of the stream.
-    pub(super) fn take_kept_before(&mut self, next: Option<StreamId>) -> Option<(StreamId, Node)> {
+    pub(super) fn take_kept_before(&mut self, next: Option<StreamId>) -> Option<(StreamId, StreamNode)> {
         let kept = self.kept.first_entry().filter(|kept| next.is_none_or(|next| *kept.key() < next))?;
         let (first, node) = kept.remove_entry();
-        self.kept_size -= size_of::<Node>() + node.allocated_bytes();
+        self.kept_size -= size_of::<StreamNode>() + node.allocated_bytes();
         Some((first, node))
     }
 

@@ -3,31 +3,31 @@
 use std::collections::{BTreeMap, btree_map};
 
 use super::id::StreamId;
-use super::node::{Node, StreamEntry};
+use super::node::{StreamEntry, StreamNode};
 
 /// The entries between two ids, ascending. Decodes only the entries that it visits.
 pub struct StreamRange<'a> {
-    nodes: btree_map::Range<'a, StreamId, Node>,
+    nodes: btree_map::Range<'a, StreamId, StreamNode>,
     /// The current node, its id, and the place where the walk continues.
-    current: Option<(StreamId, &'a Node, u32)>,
+    current: Option<(StreamId, &'a StreamNode, u32)>,
     start: StreamId,
     end: StreamId,
 }
 
 /// The entries between two ids, descending. Decodes only the entries that it visits.
 pub struct StreamRangeDown<'a> {
-    nodes: btree_map::Range<'a, StreamId, Node>,
+    nodes: btree_map::Range<'a, StreamId, StreamNode>,
     /// The current node, its id, and the end of the remaining entries.
-    current: Option<(StreamId, &'a Node, u32)>,
+    current: Option<(StreamId, &'a StreamNode, u32)>,
     start: StreamId,
     end: StreamId,
 }
 
 fn nodes_between(
-    nodes: &BTreeMap<StreamId, Node>,
+    nodes: &BTreeMap<StreamId, StreamNode>,
     start: StreamId,
     end: StreamId,
-) -> btree_map::Range<'_, StreamId, Node> {
+) -> btree_map::Range<'_, StreamId, StreamNode> {
     if start > end {
         return nodes.range(..StreamId::MIN);
     }
@@ -36,7 +36,7 @@ fn nodes_between(
 }
 
 impl<'a> StreamRange<'a> {
-    pub(super) fn new(nodes: &'a BTreeMap<StreamId, Node>, start: StreamId, end: StreamId) -> Self {
+    pub(super) fn new(nodes: &'a BTreeMap<StreamId, StreamNode>, start: StreamId, end: StreamId) -> Self {
         Self { nodes: nodes_between(nodes, start, end), current: None, start, end }
     }
 }
@@ -67,7 +67,7 @@ impl<'a> Iterator for StreamRange<'a> {
 }
 
 impl<'a> StreamRangeDown<'a> {
-    pub(super) fn new(nodes: &'a BTreeMap<StreamId, Node>, start: StreamId, end: StreamId) -> Self {
+    pub(super) fn new(nodes: &'a BTreeMap<StreamId, StreamNode>, start: StreamId, end: StreamId) -> Self {
         Self { nodes: nodes_between(nodes, start, end), current: None, start, end }
     }
 }

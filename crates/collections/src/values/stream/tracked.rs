@@ -6,7 +6,7 @@ use super::Stream;
 use super::id::StreamId;
 use super::order::{StreamOrder, StreamPart};
 use crate::values::estimate::SAMPLE_LEN;
-use crate::values::tracking::{Element, PortionLimits, State, Tracker, Walkable, is_large};
+use crate::values::tracking::{Element, PortionLimits, Tracker, TrackingState, Walkable, is_large};
 
 impl Stream {
     pub(crate) fn is_large(&self) -> bool {
@@ -23,12 +23,12 @@ impl Walkable for Stream {
         self.estimated_bytes(SAMPLE_LEN)
     }
 
-    fn begin(&self, state: &mut State) {
+    fn begin(&self, state: &mut TrackingState) {
         let cut_end = self.nodes.last_key_value().map_or(StreamId::MIN, |(first, _)| *first);
         state.stream = StreamOrder::new(cut_end);
     }
 
-    fn walk(&self, state: &mut State, limits: PortionLimits) -> bool {
+    fn walk(&self, state: &mut TrackingState, limits: PortionLimits) -> bool {
         let mut live = self.nodes.range(state.stream.unwalked()).peekable();
         while !state.is_enough(limits) {
             while live.next_if(|(first, _)| !state.stream.is_due(**first)).is_some() {}
@@ -45,7 +45,7 @@ impl Walkable for Stream {
     }
 }
 
-impl State {
+impl TrackingState {
     fn add_entries(&mut self, part: StreamPart<'_>) {
         self.stream.note_walked(&part);
         self.visit(part.len());

@@ -1,10 +1,10 @@
 //! Elements that are the entries of a table: walking and preserving them.
 
-use super::{Element, Grains, PortionLimits, State};
+use super::{Element, Grains, PortionLimits, TrackingState};
 use crate::entry::Entry;
 use crate::table::Table;
 
-impl State {
+impl TrackingState {
     /// Walks a table until the limits or its end. Returns whether it is the end.
     pub(crate) fn walk_table(
         &mut self,
