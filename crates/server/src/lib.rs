@@ -35,7 +35,6 @@ mod request;
 mod script_runs;
 mod scripts;
 mod shared;
-mod snapshot;
 mod startup;
 mod worker;
 
