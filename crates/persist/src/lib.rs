@@ -6,7 +6,7 @@
 //! | [`manifest`] | [`Manifest`](manifest::Manifest): which files make up the data |
 //! | [`files`] | [`AppendOnlyFiles`](files::AppendOnlyFiles): appending, syncing and rewriting, recoverable at any point |
 //! | [`reading`] | [`Reader`](reading::Reader): requests and annotations in the bytes of a file; where a damaged file is still valid |
-//! | [`snapshot`] | [`SnapshotFile`](snapshot::SnapshotFile): written under a temporary name, then renamed |
+//! | [`snapshots`] | [`Snapshots`](snapshots::Snapshots): the data of one instant goes to one or more outputs, such as a file |
 //! | [`append_only`] | [`AppendOnly`](append_only::AppendOnly): an append-only file as all threads of a server see it |
 //! | [`writer`] | [`Writer`](writer::Writer): the thread that writes it from the write log |
 //! | [`check`] | `broadloom check-aof`: checks and repairs files |
@@ -21,5 +21,5 @@ pub mod disk;
 pub mod files;
 pub mod manifest;
 pub mod reading;
-pub mod snapshot;
+pub mod snapshots;
 pub mod writer;

@@ -37,7 +37,6 @@ mod request;
 mod script_runs;
 mod scripts;
 mod shared;
-mod snapshot;
 mod startup;
 mod worker;
 

@@ -22,6 +22,7 @@ use commands::acl::Users;
 use commands::table::Index;
 use config::Config;
 use keyspace::Keyspace;
+use persist::snapshots::{LatchWakes, ServerVersions, Snapshots};
 use sync::atomic::Ordering;
 
 use crate::connection::listeners::ListenSockets;
@@ -32,7 +33,6 @@ use crate::monitoring::Monitoring;
 use crate::process::identity::{Identity, seed, seed_of};
 use crate::pubsub::{EventPublisher, Hub};
 use crate::scripts::Scripts;
-use crate::snapshot::{LatchWakes, Snapshots};
 use certificates::Certificates;
 use connections::Connections;
 use current_config::CurrentConfig;
@@ -106,6 +106,10 @@ impl Shared {
                 workers.post(Token(token).thread(), Mail::Resume(Token(token)));
             }
         };
+        let versions = ServerVersions {
+            redis: commands::identity::REDIS_VERSION,
+            valkey: commands::identity::VALKEY_VERSION,
+        };
         let seed = if config.hash_seed.is_empty() { seed() } else { seed_of(&config.hash_seed) };
         let hub: &'static Hub = Box::leak(Box::new(Hub::new(workers)));
         let memory = Memory::new(&config);
@@ -129,7 +133,7 @@ impl Shared {
             monitoring: Monitoring::default(),
             memory,
             loading: Loading::default(),
-            snapshots: Snapshots::new(latch_wakes, identity.started_at / 1000),
+            snapshots: Snapshots::new(latch_wakes, versions, identity.started_at / 1000),
             persistence,
             migration_sockets: MigrationSockets::default(),
             scripts: Scripts::default(),

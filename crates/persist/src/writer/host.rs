@@ -10,7 +10,7 @@ use sync::atomic::Ordering;
 use sync::write_log::WriteLog;
 
 use crate::append_only::AppendOnly;
-use crate::snapshot::{Busy, SnapshotId};
+use crate::snapshots::{Busy, SnapshotId};
 
 /// A server with an append-only file.
 pub trait WriterHost: Send + Sync {

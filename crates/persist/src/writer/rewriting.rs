@@ -26,7 +26,7 @@ use crate::append_only::WriterMessage;
 use crate::disk::Disk;
 use crate::files::FilesError;
 use crate::manifest::BaseFormat;
-use crate::snapshot::SnapshotId;
+use crate::snapshots::SnapshotId;
 
 /// The time after a failed rewrite before growth causes another one, in milliseconds.
 const AUTOMATIC_INTERVAL_MS: i64 = 60_000;

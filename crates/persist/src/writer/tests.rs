@@ -16,7 +16,7 @@ use crate::disk::crashing::{CrashingDisk, CrashingFile, Failing};
 use crate::disk::{Disk, DiskFile};
 use crate::files::Layout;
 use crate::manifest::BaseFormat;
-use crate::snapshot::{Busy, SnapshotId};
+use crate::snapshots::{Busy, SnapshotId};
 
 const RECORD_COUNT: u64 = 12;
 

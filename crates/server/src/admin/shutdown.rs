@@ -7,13 +7,13 @@ use commands::error::CommandError;
 use commands::host::ShutdownOptions;
 use config::ShutdownFlags;
 use os::clock::Uptime;
+use persist::snapshots::SaveKind;
 use sync::atomic::Ordering;
 use sync::simulation;
 
 use crate::persistence::saving;
 use crate::shared::Shared;
 use crate::shared::pending_shutdown::Origin;
-use crate::snapshot::SaveKind;
 
 /// The origin of a shutdown.
 pub enum Cause {

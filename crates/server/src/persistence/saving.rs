@@ -1,6 +1,6 @@
 //! `SAVE`, `BGSAVE`, save points, and the refusal of writes when saving fails.
 //!
-//! Snapshots themselves are in `snapshot.rs`.
+//! Snapshots themselves are in the crate `persist`.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,13 @@ use commands::session::{Session, SessionFlags};
 use config::{Config, SavePoint};
 use keyspace::Latched;
 use os::clock;
+use persist::snapshots::{
+    Busy, FileOutput, Recipient, Request, SaveError, SaveKind, Saved, Settings, SnapshotPurpose,
+};
 
+use crate::disk;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
-use crate::snapshot::{Busy, Request, SaveError, SaveKind, Saved, Settings, Target};
 
 /// Seconds after a failed save before save points are tried again.
 const RETRY_SECONDS: i64 = 5;
@@ -54,14 +57,21 @@ pub fn begin(
     then: Then,
 ) -> Result<(), Busy> {
     let config = shared.config.load();
-    let (directory, name) = (PathBuf::from(&config.dir), config.dbfilename.clone());
-    let target = Target::Dump { directory, name, kind };
-    let done = move |result| {
+    let directory = PathBuf::from(&config.dir);
+    let temporary = directory.join(format!("temp-{}.rdb", std::process::id()));
+    let name = directory.join(&config.dbfilename);
+    let syncs_early = config.rdb_save_incremental_fsync;
+    let output = Box::new(FileOutput::new(disk::current(), temporary, Some(name), syncs_early));
+    let done = Box::new(move |result: Result<_, _>| {
         note_end(shared, &result);
         then(result.is_ok());
+    });
+    let request = Request {
+        purpose: SnapshotPurpose::Dump(kind),
+        recipients: vec![Recipient { output, done }],
+        settings: settings(shared),
+        at_cut: Box::new(|| ()),
     };
-    let request =
-        Request { target, settings: settings(shared), at_cut: Box::new(|| ()), done: Box::new(done) };
     let _ = match data {
         Some(data) => shared.snapshots.begin_now(data, request),
         None => shared.snapshots.begin(request),

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use config::Config;
 use os::clock;
 use persist::append_only::AppendOnly;
-use persist::snapshot::{Busy, SnapshotId};
+use persist::snapshots::{Busy, FileOutput, Recipient, Request, SaveError, SnapshotId, SnapshotPurpose};
 use persist::writer::{BaseRequest, WriterHost};
 use rdb::Limits;
 use sync::write_log::WriteLog;
 
 use super::super::saving;
 use super::working_directory;
+use crate::disk;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
-use crate::snapshot::{Request, Target};
 
 impl WriterHost for Shared {
     fn log(&self) -> &Arc<WriteLog> {
@@ -62,11 +62,16 @@ impl WriterHost for Shared {
 
     fn begin_base(&'static self, request: BaseRequest) -> Result<SnapshotId, Busy> {
         let BaseRequest { path, at_cut, done } = request;
+        let syncs_early = self.config.load().aof_rewrite_incremental_fsync;
+        let output = Box::new(FileOutput::new(disk::current(), path, None, syncs_early));
+        let done = Box::new(move |result: Result<_, _>| {
+            done(result.map(|_| ()).map_err(|error: SaveError| error.to_string()))
+        });
         self.snapshots.begin(Request {
-            target: Target::Base { path },
+            purpose: SnapshotPurpose::Base,
+            recipients: vec![Recipient { output, done }],
             settings: saving::base_settings(self),
             at_cut,
-            done: Box::new(move |result| done(result.map(|_| ()).map_err(|error| error.to_string()))),
         })
     }
 

@@ -17,6 +17,7 @@ use base::{Lsn, Millis};
 use commands::host::Reload;
 use keyspace::{Latching, Waiter};
 use os::clock;
+use persist::snapshots::SaveKind;
 use sync::{Mode, TryServe, mpsc};
 
 use super::{LoadFailed, RdbOptions, has_known_header, load_append_only, load_rdb, wait_a_moment};
@@ -25,7 +26,6 @@ use crate::mail::Mail;
 use crate::persistence::{append_only, saving};
 use crate::shared::Shared;
 use crate::shared::loading::Loading;
-use crate::snapshot::SaveKind;
 
 const OK: &[u8] = b"+OK\r\n";
 const NO_DUMP: &[u8] = b"-ERR Error trying to load the RDB dump, check server logs.\r\n";

@@ -1,6 +1,6 @@
 //! Large collections, which are written in portions: the record of each is complete when its walk ends.
 //!
-//! A record can't be interrupted by others: the file is locked while a collection is walked. Entries that are preserved
+//! A record can't be interrupted by others: the outputs are locked while a collection is walked. Entries that are preserved
 //! meanwhile stay in the buffer; when it has 8 MiB, the walk continues without sleeping.
 
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use collections::{Element, ElementSink, Entry, PortionLimits};
 use keyspace::{CollectionStep, TrackedCollection, Waiting};
 use rdb::{ElementForm, Encoder};
 
+use super::pass::{SaveError, Walker};
 use super::preserved::Preserved;
-use super::run::{SaveError, Walker};
 use super::settings::Encoding;
 
 /// What a portion visits under a read latch: some tens of microseconds.
@@ -133,7 +133,7 @@ impl Walker<'_> {
     }
 
     fn write_collection(&mut self, collection: &TrackedCollection, waiting: &Waiting<'_>) {
-        let (run, mut output) = (self.run, None);
+        let (run, mut outputs) = (self.run, None);
         let (mut missing_count, mut is_done) = (0, false);
         while !is_done && !run.is_over() {
             match run.keyspace.snapshot_collection(collection, LIMITS, waiting) {
@@ -145,13 +145,14 @@ impl Walker<'_> {
                 CollectionStep::Portion => {}
                 CollectionStep::Done | CollectionStep::Missing => is_done = true,
             }
-            let output = output.get_or_insert_with(|| {
-                let mut output = run.lock_output();
-                output.select(collection.db, &run.databases);
-                output
+            let outputs = outputs.get_or_insert_with(|| {
+                let mut outputs = run.lock_outputs();
+                outputs.select(collection.db, &run.databases);
+                outputs
             });
-            output.append(&collection.tracking.take());
-            if output.has_failed() {
+            run.await_outputs(outputs);
+            outputs.write(&collection.tracking.take());
+            if outputs.have_failed() {
                 break;
             }
             if !run.snapshots.preserved.is_busy() {
@@ -159,13 +160,13 @@ impl Walker<'_> {
             }
         }
         let (saved, expected) = collection.tracking.lens();
-        if let Some(output) = &mut output
+        if let Some(outputs) = &mut outputs
             && is_done
             && saved != expected
         {
-            output.fail_with(SaveError::IncompleteCollection { saved, expected });
+            outputs.fail(&SaveError::IncompleteCollection { saved, expected });
         }
-        drop(output);
+        drop(outputs);
         run.stop_after_error();
         run.note_written(1);
     }

@@ -1,9 +1,11 @@
 //! A snapshot's file: written under a temporary name, then renamed, so that its name never refers to a partial file.
 //!
+//! [`FileOutput`] is such a file as the output of a snapshot.
+//!
 //! | from | to | by |
 //! |---|---|---|
 //! | - | writing | [`SnapshotFile::create`] |
-//! | writing | complete | [`SnapshotFile::finish`]: end mark, checksum, sync |
+//! | writing | complete | [`SnapshotFile::sync`] |
 //! | complete | published | [`SnapshotFile::publish`]: rename, sync of the directory |
 //! | writing, complete | - | drop: the temporary file is removed |
 //!
@@ -13,30 +15,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rdb::Checksum;
-
+use super::output::{OutputError, SnapshotOutput};
 use crate::disk::released::Released;
 use crate::disk::{Disk, DiskFile};
 
 /// Bytes after which a file is synced while it is written, so that the last sync is short.
 const SYNC_SIZE: u64 = 4 << 20;
-
-/// The number of a snapshot, with which it is cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SnapshotId(pub u64);
-
-/// Another snapshot is being taken; the request was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Busy;
-
-/// How a file is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileOptions {
-    /// Whether it ends with a checksum (`rdbchecksum`).
-    pub has_checksum: bool,
-    /// Whether it is synced while it is written (`rdb-save-incremental-fsync`).
-    pub syncs_early: bool,
-}
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -45,7 +29,6 @@ pub struct SnapshotFile<D: Disk> {
     /// `None` when it was renamed, or left to the caller.
     temporary: Option<PathBuf>,
     file: D::File,
-    checksum: Option<Checksum>,
     syncs_early: bool,
     size: u64,
     synced_size: u64,
@@ -53,28 +36,21 @@ pub struct SnapshotFile<D: Disk> {
 }
 
 impl<D: Disk> SnapshotFile<D> {
-    /// Creates the file under a temporary name, and empties it if it exists.
+    /// Creates the file under a temporary name, and empties it if it exists. `syncs_early`: it is synced while it is written.
     ///
     /// # Errors
     /// Of the file system.
-    pub fn create(disk: D, temporary: PathBuf, options: FileOptions) -> io::Result<Self> {
+    pub fn create(disk: D, temporary: PathBuf, syncs_early: bool) -> io::Result<Self> {
         let file = disk.create(&temporary)?;
         Ok(Self {
             disk,
             temporary: Some(temporary),
             file,
-            checksum: options.has_checksum.then(Checksum::new),
-            syncs_early: options.syncs_early,
+            syncs_early,
             size: 0,
             synced_size: 0,
             released: Released::default(),
         })
-    }
-
-    /// Bytes that were written.
-    #[must_use]
-    pub fn size(&self) -> u64 {
-        self.size
     }
 
     /// Writes at the end.
@@ -82,9 +58,6 @@ impl<D: Disk> SnapshotFile<D> {
     /// # Errors
     /// Of the file system; then the file must not be used any more.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Some(checksum) = &mut self.checksum {
-            checksum.update(bytes);
-        }
         self.file.append(bytes)?;
         self.size += bytes.len() as u64;
         if self.syncs_early && self.size - self.synced_size >= SYNC_SIZE {
@@ -95,16 +68,11 @@ impl<D: Disk> SnapshotFile<D> {
         Ok(())
     }
 
-    /// Writes the end mark and the checksum, and makes the contents durable.
+    /// Makes the contents durable.
     ///
     /// # Errors
     /// Of the file system.
-    pub fn finish(&mut self) -> io::Result<()> {
-        let mut end = Vec::new();
-        rdb::write_end(&mut end);
-        self.append(&end)?;
-        let checksum = self.checksum.take().map_or(0, |checksum| checksum.value());
-        self.append(&checksum.to_le_bytes())?;
+    pub fn sync(&mut self) -> io::Result<()> {
         self.file.sync()
     }
 
@@ -135,21 +103,68 @@ impl<D: Disk> Drop for SnapshotFile<D> {
     }
 }
 
+/// A file that receives a snapshot.
+pub struct FileOutput<D: Disk> {
+    disk: D,
+    temporary: PathBuf,
+    /// The name of the complete file; `None`: it keeps its temporary one.
+    name: Option<PathBuf>,
+    syncs_early: bool,
+    file: Option<SnapshotFile<D>>,
+}
+
+impl<D: Disk> FileOutput<D> {
+    /// A file that is written as `temporary`, and renamed to `name` when it is complete. `syncs_early`: it is synced while it is
+    /// written.
+    pub fn new(disk: D, temporary: PathBuf, name: Option<PathBuf>, syncs_early: bool) -> Self {
+        Self { disk, temporary, name, syncs_early, file: None }
+    }
+}
+
+impl<D> SnapshotOutput for FileOutput<D>
+where
+    D: Disk + Clone + Send,
+    D::File: Send,
+{
+    fn begin(&mut self) -> Result<(), OutputError> {
+        let file = SnapshotFile::create(self.disk.clone(), self.temporary.clone(), self.syncs_early);
+        let failed = |error| OutputError::new(format!("create {}", self.temporary.display()), error);
+        self.file = Some(file.map_err(failed)?);
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.append(bytes).map_err(|error| OutputError::new("write the temporary file", error))
+    }
+
+    fn finish(&mut self) -> Result<(), OutputError> {
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        let completed = file.sync().and_then(|()| match &self.name {
+            Some(name) => file.publish(name),
+            None => {
+                file.leave();
+                Ok(())
+            }
+        });
+        let name = self.name.as_ref().unwrap_or(&self.temporary);
+        completed.map_err(|error| OutputError::new(format!("write {}", name.display()), error))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::disk::crashing::{CrashingDisk, Failing};
     use crate::disk::read_small;
 
-    const OPTIONS: FileOptions = FileOptions { has_checksum: true, syncs_early: true };
-
     fn save(disk: &CrashingDisk, text: &[u8]) -> io::Result<()> {
-        let mut file = SnapshotFile::create(disk.clone(), "d/temp".into(), OPTIONS)?;
+        let mut file = SnapshotFile::create(disk.clone(), "d/temp".into(), true)?;
         let rest = vec![b'x'; SYNC_SIZE as usize];
         for part in [text, &rest, text] {
             file.append(part)?;
         }
-        file.finish()?;
+        file.sync()?;
         file.publish(Path::new("d/dump"))
     }
 
@@ -187,7 +202,7 @@ mod tests {
     fn dropped_snapshots_leave_no_files() {
         let disk = CrashingDisk::new(1, Failing::Nothing);
         disk.create_directory(Path::new("d")).expect("nothing fails");
-        let mut file = SnapshotFile::create(disk.clone(), "d/temp".into(), OPTIONS).expect("nothing fails");
+        let mut file = SnapshotFile::create(disk.clone(), "d/temp".into(), true).expect("nothing fails");
         file.append(b"x").expect("nothing fails");
         drop(file);
         assert_eq!(disk.list(Path::new("d")).expect("it exists"), Vec::<Vec<u8>>::new());

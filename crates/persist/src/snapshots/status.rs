@@ -7,7 +7,7 @@ use os::clock::{self, Uptime};
 use sync::Mutex;
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use super::{SaveKind, Target};
+use super::{SaveKind, SnapshotPurpose};
 
 /// See the module documentation. Times in seconds are Unix times; -1: none.
 pub struct Status {
@@ -102,9 +102,9 @@ impl Status {
         self.is_scheduled.swap(false, Ordering::Relaxed)
     }
 
-    pub(super) fn begin(&self, target: &Target, now: Uptime) {
-        let is_dump = matches!(target, Target::Dump { .. });
-        let is_foreground = matches!(target, Target::Dump { kind: SaveKind::Foreground, .. });
+    pub(super) fn begin(&self, purpose: SnapshotPurpose, now: Uptime) {
+        let is_dump = matches!(purpose, SnapshotPurpose::Dump(_));
+        let is_foreground = purpose == SnapshotPurpose::Dump(SaveKind::Foreground);
         self.reports_failure.store(!is_foreground, Ordering::Relaxed);
         self.is_dump.store(is_dump, Ordering::Relaxed);
         self.began_ms.store(now.to_raw().max(1), Ordering::Relaxed);

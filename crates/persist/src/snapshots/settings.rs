@@ -2,8 +2,7 @@
 
 use config::{Config, MaxmemoryPolicy, RdbVersion};
 use keyspace::Aging;
-use persist::snapshot::FileOptions;
-use rdb::{Family, RecordHead, Usage, Version};
+use rdb::{RecordHead, Usage, Version};
 
 use super::wakes::WALKER_COUNT_MAX;
 
@@ -17,8 +16,8 @@ const CONFIGURED_SIZE_MIN: u64 = 1 << 20;
 /// How a snapshot is written.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Of the file.
-    pub(super) file: FileOptions,
+    /// Whether it ends with a checksum (`rdbchecksum`).
+    pub(super) has_checksum: bool,
     encoding: Encoding,
     wanted_version: RdbVersion,
     /// Number of threads.
@@ -59,10 +58,7 @@ impl Settings {
             Policy::AllkeysRandom | Policy::VolatileRandom | Policy::VolatileTtl | Policy::Noeviction => None,
         };
         Self {
-            file: FileOptions {
-                has_checksum: config.rdbchecksum,
-                syncs_early: config.rdb_save_incremental_fsync,
-            },
+            has_checksum: config.rdbchecksum,
             encoding: Encoding { version: Version::V11, is_packing: config.rdbcompression, usage },
             wanted_version: config.rdb_version,
             thread_count: usize::from(config.snapshot_threads).clamp(1, WALKER_COUNT_MAX),
@@ -79,7 +75,6 @@ impl Settings {
     #[must_use]
     pub fn of_base(config: &Config, now_ms: i64, memory: (usize, u64)) -> Self {
         let mut settings = Self::of(config, now_ms, memory);
-        settings.file.syncs_early = config.aof_rewrite_incremental_fsync;
         settings.cpus = config::parse_cpu_list(&config.aof_rewrite_cpulist).unwrap_or_default();
         settings
     }
@@ -121,14 +116,6 @@ impl Encoding {
             Aging::Lfu { .. } => Usage::Frequency(aging.lfu_counter(entry.access()) as u8),
         });
         RecordHead { expiry: entry.expiry(), usage }
-    }
-
-    /// The property with the server's version, as the file's family names it.
-    pub(super) fn server_version(&self) -> (&'static str, &'static str) {
-        match self.version.family {
-            Family::Redis => ("redis-ver", commands::identity::REDIS_VERSION),
-            Family::Valkey => ("valkey-ver", commands::identity::VALKEY_VERSION),
-        }
     }
 }
 

@@ -4,20 +4,8 @@
 //!
 //! 1. the *cut*: under all latches the state to be saved is fixed, and `request.at_cut` runs. A command that holds all
 //!    latches can make the cut itself, see [`Snapshots::begin_now`];
-//! 2. walkers encode the entries in the slots, and write them and the preserved entries to the file;
-//! 3. `request.done` runs with the result: the file is complete and synced, or removed.
-//!
-//! For the rewrite of the append-only file:
-//!
-//! ```text
-//! let request = Request {
-//!     target: Target::Base { path },                       // the file is left there, complete and synced
-//!     settings,
-//!     at_cut: Box::new(|| ...),                            // under all latches: no writer runs
-//!     done: Box::new(|result: Result<Saved, SaveError>| ...),  // on the thread `broadloom-save`, or that of `begin`
-//! };
-//! shared.snapshots.begin(request)?;                        // `Err(Busy)`: another snapshot runs
-//! ```
+//! 2. walkers encode the entries in the slots, and write them and the preserved entries to the outputs;
+//! 3. `done` of each output runs with its result: it is complete, or has nothing of the snapshot.
 //!
 //! Owns the threads, the buffer of preserved entries and the state for `INFO`. Waits for latches by parking, as sessions
 //! do, with tokens that no connection has ([`LatchWakes`]).
@@ -29,45 +17,38 @@
 //! | either | idle | the end of the walk; then `done` runs |
 
 mod elements;
+mod file;
+mod output;
+mod pass;
 mod preserved;
-mod run;
 mod settings;
 mod status;
 mod wakes;
 
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 use keyspace::{CutDatabase, Keyspace, Latched};
 use os::clock::Uptime;
-pub use persist::snapshot::{Busy, SnapshotId};
+use rdb::Family;
 use sync::atomic::{AtomicU64, Ordering};
 use sync::mpsc::{self, Sender};
 use sync::{Mutex, OnceLock};
 
+pub use self::file::{FileOutput, SnapshotFile};
+pub use self::output::{Done, OutputError, Recipient, SnapshotOutput};
+pub use self::pass::{SaveError, Saved};
 use self::preserved::{Preserved, PreservedSink};
-pub use self::run::{SaveError, Saved};
 pub use self::settings::Settings;
 pub use self::status::Status;
 pub use self::wakes::LatchWakes;
 
 /// The purpose of a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A dump: written under a temporary name in this directory, then renamed.
-    Dump {
-        /// The directory, `dir`.
-        directory: PathBuf,
-        /// The name, `dbfilename`.
-        name: String,
-        /// The kind of save.
-        kind: SaveKind,
-    },
-    /// The base of an append-only file, written at this path.
-    Base {
-        /// The path of the file.
-        path: PathBuf,
-    },
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotPurpose {
+    /// A dump.
+    Dump(SaveKind),
+    /// The base of an append-only file.
+    Base,
 }
 
 /// The kinds of saves.
@@ -81,15 +62,42 @@ pub enum SaveKind {
 
 /// A request for a snapshot.
 pub struct Request {
-    /// The file.
-    pub target: Target,
+    /// Why it is taken.
+    pub purpose: SnapshotPurpose,
+    /// Who receives it; at least one.
+    pub recipients: Vec<Recipient>,
     /// How it is written.
     pub settings: Settings,
     /// Runs at the cut, under all latches.
     pub at_cut: Box<dyn FnOnce() + Send>,
-    /// Runs at the end, when the next snapshot can begin.
-    pub done: Box<dyn FnOnce(Result<Saved, SaveError>) + Send>,
 }
+
+/// The versions of the servers that the file names, for each family of versions of the format.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerVersions {
+    /// Of Redis.
+    pub redis: &'static str,
+    /// Of Valkey.
+    pub valkey: &'static str,
+}
+
+impl ServerVersions {
+    /// The property with the server's version.
+    fn property(&self, family: Family) -> (&'static str, &'static str) {
+        match family {
+            Family::Redis => ("redis-ver", self.redis),
+            Family::Valkey => ("valkey-ver", self.valkey),
+        }
+    }
+}
+
+/// The number of a snapshot, with which it is cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotId(pub(crate) u64);
+
+/// Another snapshot is being taken; the request was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
 
 /// The bit of a [`SnapshotId`] that a dump has.
 const DUMP: u64 = 1;
@@ -108,6 +116,7 @@ pub struct Snapshots {
     keyspace: OnceLock<&'static Keyspace>,
     preserved: Arc<Preserved>,
     wakes: &'static LatchWakes,
+    versions: ServerVersions,
     sender: Mutex<Option<Sender<Job>>>,
     /// The [`SnapshotId`] of the snapshot that is being taken; 0: none.
     running: AtomicU64,
@@ -125,11 +134,12 @@ pub struct Snapshots {
 impl Snapshots {
     /// Returns the snapshots of a keyspace that is still to be created.
     #[must_use]
-    pub fn new(wakes: &'static LatchWakes, started_at_seconds: i64) -> Self {
+    pub fn new(wakes: &'static LatchWakes, versions: ServerVersions, started_at_seconds: i64) -> Self {
         Self {
             keyspace: OnceLock::new(),
             preserved: Arc::default(),
             wakes,
+            versions,
             sender: Mutex::default(),
             running: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
@@ -206,7 +216,7 @@ impl Snapshots {
         Ok(id)
     }
 
-    /// Ends the snapshot that is being taken, whatever it is, without a result: `done` gets [`SaveError::Cancelled`].
+    /// Ends the snapshot that is being taken, whatever it is, without a result: each `done` gets [`SaveError::Cancelled`].
     pub fn cancel(&self) {
         // One that begins in between is not affected.
         self.cancel_only(SnapshotId(self.running.load(Ordering::Acquire)));
@@ -240,9 +250,9 @@ impl Snapshots {
         }
         // Only one thread is here, so numbers ascend.
         let number = self.begun_count.fetch_add(1, Ordering::Relaxed) + 1;
-        let id = number << 1 | u64::from(matches!(request.target, Target::Dump { .. }));
+        let id = number << 1 | u64::from(matches!(request.purpose, SnapshotPurpose::Dump(_)));
         self.running.store(id, Ordering::Release);
-        self.status.begin(&request.target, Uptime::now());
+        self.status.begin(request.purpose, Uptime::now());
         Ok((Box::new(request), SnapshotId(id)))
     }
 
@@ -298,17 +308,17 @@ impl Snapshots {
 mod tests {
     use super::*;
 
-    fn request(target: Target) -> Request {
+    fn request(purpose: SnapshotPurpose) -> Request {
         let settings = Settings::of(&config::Config::default(), 0, (0, 0));
-        Request { target, settings, at_cut: Box::new(|| ()), done: Box::new(|_| ()) }
+        Request { purpose, recipients: Vec::new(), settings, at_cut: Box::new(|| ()) }
     }
 
     #[test]
     fn a_late_cancellation_does_not_hit_the_next_snapshot() {
-        let snapshots = Snapshots::new(Box::leak(Box::default()), 0);
-        let base = || request(Target::Base { path: PathBuf::new() });
-        let dump =
-            Target::Dump { directory: PathBuf::new(), name: String::new(), kind: SaveKind::Background };
+        let snapshots =
+            Snapshots::new(Box::leak(Box::default()), ServerVersions { redis: "7", valkey: "8" }, 0);
+        let base = || request(SnapshotPurpose::Base);
+        let dump = SnapshotPurpose::Dump(SaveKind::Background);
         let (_, first) = snapshots.accept(base()).unwrap();
         assert!(snapshots.accept(base()).is_err());
         snapshots.cancel_dump();

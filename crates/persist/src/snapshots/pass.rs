@@ -1,28 +1,26 @@
-//! One snapshot: the cut, the walk by several threads, and the file.
+//! One snapshot: the cut, the walk by several threads, and the outputs.
 //!
-//! The threads take slots in ascending order. Each encodes a portion under a read latch, and writes to the file when it
+//! The threads take slots in ascending order. Each encodes a portion under a read latch, and writes to the outputs when it
 //! has enough bytes, without a latch. Between portions it sleeps as long as its share of the CPU requires.
 
 use std::cell::RefCell;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use base::Slot;
 use base::limits::SLOT_COUNT;
-use base::{DbIndex, Slot};
 use keyspace::{CutDatabase, CutEntry, Keyspace, Waiting};
 use os::clock::{Ticks, Uptime};
-use persist::snapshot::SnapshotFile;
 use rdb::Encoder;
 use sync::Mutex;
 use sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::output::{OutputError, Outputs, Recipient};
 use super::preserved::Records;
 use super::settings::Settings;
 use super::wakes::LatchWakes;
-use super::{Job, Snapshots, Target};
-use crate::disk::{self, ServerDisk};
+use super::{Job, Request, SnapshotPurpose, Snapshots};
 
 /// Entries, and bytes of their records, after which a slot is released: some tens of microseconds.
 const PORTION_LEN: usize = 64;
@@ -40,29 +38,27 @@ const WORK_NS: u64 = 400_000;
 /// The time slice of a thread: longer than its work, so that it seldom ends under a latch.
 const TIME_SLICE: Duration = Duration::from_micros(500);
 
+/// The time after which outputs that were not ready are asked again.
+const READY_INTERVAL: Duration = Duration::from_millis(1);
+
 /// A complete snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     /// Number of keys.
     pub key_count: u64,
-    /// Bytes of the file.
+    /// Bytes that each output has received.
     pub size: u64,
 }
 
-/// Why there is no file.
-#[derive(Debug, thiserror::Error)]
+/// Why an output has no snapshot.
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum SaveError {
     /// It was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// An operation of the file system failed.
-    #[error("can't {action}: {source}")]
-    Disk {
-        /// The operation.
-        action: String,
-        /// The system's error.
-        source: io::Error,
-    },
+    /// The output has failed.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// A hash has field expiries, which the configured version does not have.
     #[error("rdb-version {0} can't hold the expiries of hash fields")]
     Version(u16),
@@ -92,18 +88,7 @@ pub(super) struct Run {
     pub(super) databases: Vec<CutDatabase>,
     next_slot: AtomicUsize,
     key_count: AtomicU64,
-    output: Mutex<Output>,
-}
-
-/// The file.
-pub(super) struct Output {
-    /// `None` after an error.
-    file: Option<SnapshotFile<ServerDisk>>,
-    error: Option<SaveError>,
-    /// The database of the last record.
-    selected: Option<DbIndex>,
-    /// For each database of the cut, whether its size was written.
-    is_announced: Vec<bool>,
+    outputs: Mutex<Outputs>,
 }
 
 impl Snapshots {
@@ -117,38 +102,40 @@ impl Snapshots {
             let all = keyspace.latch_all_slots(&waiting(0, &wait));
             all.begin_snapshot(|databases| self.at_cut(databases, &mut request))
         });
-        let (target, settings) = (request.target.clone(), request.settings.clone());
+        let Request { purpose, recipients, settings, .. } = *request;
+        let (outputs, done): (Vec<_>, Vec<_>) =
+            recipients.into_iter().map(|Recipient { output, done }| (output, done)).unzip();
         let run = Arc::new(Run {
             snapshots: self,
             keyspace,
-            output: Mutex::new(Output::create(&target, &settings, databases.len())),
+            outputs: Mutex::new(Outputs::begin(outputs, settings.has_checksum, databases.len())),
             settings,
             databases,
             next_slot: AtomicUsize::new(0),
             key_count: AtomicU64::new(0),
         });
-        run.begin_file(&target);
+        run.begin_file(purpose);
         run.walk_all();
-        let result = run.end(&target);
-        self.status.end(match &result {
-            Ok(_) => Some(true),
-            Err(SaveError::Cancelled) => None,
-            Err(_) => Some(false),
+        let results = run.end();
+        self.status.end(match &results[..] {
+            results if results.iter().any(Result::is_ok) => Some(true),
+            results if results.iter().all(|result| matches!(result, Err(SaveError::Cancelled))) => None,
+            _ => Some(false),
         });
         self.running.store(0, Ordering::Release);
-        (request.done)(result);
+        done.into_iter().zip(results).for_each(|(done, result)| done(result));
     }
 }
 
 impl Run {
     /// Writes the header and the properties, which precede the keys.
-    fn begin_file(&self, target: &Target) {
+    fn begin_file(&self, purpose: SnapshotPurpose) {
         let encoding = self.settings.encoding();
         let mut encoder = Encoder::new(encoding.version, false);
         let mut bytes = Vec::new();
         encoder.write_header(&mut bytes);
-        let (name, version) = encoding.server_version();
-        let is_base = u8::from(matches!(target, Target::Base { .. }));
+        let (name, version) = self.snapshots.versions.property(encoding.version.family);
+        let is_base = u8::from(purpose == SnapshotPurpose::Base);
         let properties = [
             (name, version.to_owned()),
             ("redis-bits", usize::BITS.to_string()),
@@ -164,7 +151,7 @@ impl Run {
             encoder.write_function(&source, &mut bytes);
         }
         drop(libraries);
-        self.lock_output().append(&bytes);
+        self.lock_outputs().write(&bytes);
         self.stop_after_error();
     }
 
@@ -187,7 +174,8 @@ impl Run {
         self.walk_slots(0);
         for other in others {
             if other.join().is_err() {
-                self.lock_output().fail("walk", io::Error::other("a thread has ended early"));
+                let error = OutputError::new("walk", io::Error::other("a thread has ended early"));
+                self.lock_outputs().fail(&error.into());
             }
         }
         self.walk_flushed();
@@ -237,23 +225,35 @@ impl Run {
         self.snapshots.is_cancelled()
     }
 
-    /// If the file has failed, makes the rest of the walk only remove marks.
+    /// If all outputs have failed, makes the rest of the walk only remove marks.
     pub(super) fn stop_after_error(&self) {
-        if self.lock_output().error.is_some() {
+        if self.lock_outputs().have_failed() {
             self.snapshots.cancel();
         }
     }
 
     fn write(&self, records: &mut Records) {
-        let mut output = self.lock_output();
+        let mut outputs = self.lock_outputs();
+        self.await_outputs(&mut outputs);
         for (db, bytes) in records.runs() {
-            output.select(db, &self.databases);
-            output.append(bytes);
+            outputs.select(db, &self.databases);
+            outputs.write(bytes);
         }
-        drop(output);
+        drop(outputs);
         self.note_written(records.key_count as u64);
         records.clear();
         self.stop_after_error();
+    }
+
+    /// Waits, without a latch, until the outputs are ready. Those that are not ready when the preserved entries become many fail:
+    /// no change of a client waits for them.
+    pub(super) fn await_outputs(&self, outputs: &mut Outputs) {
+        while !outputs.are_ready() && !self.is_over() {
+            if self.snapshots.preserved.is_busy() {
+                return outputs.fail_slow();
+            }
+            sync::thread::sleep(READY_INTERVAL);
+        }
     }
 
     /// Counts keys that are written.
@@ -262,35 +262,37 @@ impl Run {
         self.snapshots.status.processed(before + key_count);
     }
 
-    /// Completes the file.
-    fn end(&self, target: &Target) -> Result<Saved, SaveError> {
+    /// Completes the outputs. Returns the result of each.
+    fn end(&self) -> Vec<Result<Saved, SaveError>> {
         self.keyspace.snapshot.cancel();
         self.snapshots.preserved.take(|mut records| self.write(&mut records));
-        let mut output = self.lock_output();
-        let (file, error) = (output.file.take(), output.error.take());
-        drop(output);
-        if let Some(error) = error {
-            return Err(error);
+        let mut outputs = self.lock_outputs();
+        let key_count = self.key_count.load(Ordering::Relaxed);
+        match self.check(key_count) {
+            Err(error) => outputs.fail(&error),
+            Ok(()) => {
+                outputs.finish();
+                if !outputs.have_failed() {
+                    self.log_reduced();
+                }
+            }
         }
+        outputs.results(key_count)
+    }
+
+    /// Why no output may have the snapshot.
+    fn check(&self, key_count: u64) -> Result<(), SaveError> {
         if self.snapshots.preserved.has_failed() {
             return Err(SaveError::Version(self.settings.encoding().version.number));
         }
-        let Some(mut file) = file.filter(|_| !self.is_over()) else { return Err(SaveError::Cancelled) };
+        if self.is_over() {
+            return Err(SaveError::Cancelled);
+        }
         let expected = self.databases.iter().map(|database| database.population.keys).sum();
-        let key_count = self.key_count.load(Ordering::Relaxed);
-        if key_count != expected {
-            return Err(SaveError::Incomplete { saved: key_count, expected });
+        match key_count == expected {
+            true => Ok(()),
+            false => Err(SaveError::Incomplete { saved: key_count, expected }),
         }
-        let path = path_of(target);
-        let failed = |source| SaveError::Disk { action: format!("write {}", path.display()), source };
-        file.finish().map_err(failed)?;
-        self.log_reduced();
-        let saved = Saved { key_count, size: file.size() };
-        match target {
-            Target::Dump { .. } => file.publish(&path).map_err(failed)?,
-            Target::Base { .. } => file.leave(),
-        }
-        Ok(saved)
     }
 
     /// Logs what the version left out.
@@ -305,65 +307,8 @@ impl Run {
         }
     }
 
-    pub(super) fn lock_output(&self) -> sync::MutexGuard<'_, Output> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Output {
-    fn create(target: &Target, settings: &Settings, db_count: usize) -> Self {
-        let path = match target {
-            Target::Dump { directory, .. } => directory.join(format!("temp-{}.rdb", std::process::id())),
-            Target::Base { path } => path.clone(),
-        };
-        let mut output =
-            Self { file: None, error: None, selected: None, is_announced: vec![false; db_count] };
-        match SnapshotFile::create(disk::current(), path.clone(), settings.file) {
-            Ok(file) => output.file = Some(file),
-            Err(source) => {
-                let action = format!("create {}", path.display());
-                output.error = Some(SaveError::Disk { action, source });
-            }
-        }
-        output
-    }
-
-    /// Selects a database of the cut, and writes its size the first time.
-    pub(super) fn select(&mut self, db: DbIndex, databases: &[CutDatabase]) {
-        if self.selected == Some(db) {
-            return;
-        }
-        self.selected = Some(db);
-        let mut bytes = Vec::new();
-        rdb::write_select(db.0.into(), &mut bytes);
-        if let Some(place) = databases.iter().position(|database| database.db == db)
-            && !std::mem::replace(&mut self.is_announced[place], true)
-        {
-            let population = databases[place].population;
-            rdb::write_resize(population.keys, population.volatile, &mut bytes);
-        }
-        self.append(&bytes);
-    }
-
-    pub(super) fn append(&mut self, bytes: &[u8]) {
-        let Some(file) = &mut self.file else { return };
-        if let Err(source) = file.append(bytes) {
-            self.fail("write the temporary file", source);
-        }
-    }
-
-    /// Drops the file, which removes it.
-    fn fail(&mut self, action: &str, source: io::Error) {
-        self.fail_with(SaveError::Disk { action: action.to_owned(), source });
-    }
-
-    pub(super) fn fail_with(&mut self, error: SaveError) {
-        self.file = None;
-        self.error.get_or_insert(error);
-    }
-
-    pub(super) fn has_failed(&self) -> bool {
-        self.error.is_some()
+    pub(super) fn lock_outputs(&self) -> sync::MutexGuard<'_, Outputs> {
+        self.outputs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -487,13 +432,6 @@ impl Drop for Walker<'_> {
 
 fn waiting<'a>(walker: usize, wait: &'a dyn Fn()) -> Waiting<'a> {
     Waiting { token: LatchWakes::token(walker), wait }
-}
-
-fn path_of(target: &Target) -> PathBuf {
-    match target {
-        Target::Dump { directory, name, .. } => directory.join(Path::new(name)),
-        Target::Base { path } => path.clone(),
-    }
 }
 
 fn adapt_thread(cpus: &[usize]) {
