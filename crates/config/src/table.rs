@@ -424,6 +424,8 @@ directives! {
         tls_client_key_file: String = String::new(), text_or_unset(), [volatile];
         /// The password of `tls-client-key-file`.
         tls_client_key_file_pass: Secret = Secret::default(), text_or_unset(), [sensitive];
+        /// Whether connections to other nodes use TLS: those of `MIGRATE`.
+        tls_cluster: bool = false, ANY;
         /// The private key of `tls-cert-file`, PEM.
         tls_key_file: String = String::new(), text_or_unset(), [volatile];
         /// The password of `tls-key-file`.
@@ -508,6 +510,7 @@ directives! {
         replicaof: PrimaryAddress = PrimaryAddress::default(), ANY, [immutable], alias "slaveof",
             refused "The server would be an empty primary that accepts writes.";
         shutdown_timeout: u32 = 10, seconds(0, INT_MAX);
+        tls_replication: bool = false, ANY;
     }
 
     inert "there is no cluster mode yet" {
@@ -548,11 +551,6 @@ directives! {
         cluster_slot_migration_write_pause_timeout: u64 = 10_000, milliseconds(0, LONG_MAX);
         cluster_slot_stats_enabled: bool = false, ANY;
         slot_migration_max_failover_repl_bytes: i64 = 0, memory(-1, LONG_MAX);
-    }
-
-    inert "connections that the server opens do not use TLS yet" {
-        tls_cluster: bool = false, ANY;
-        tls_replication: bool = false, ANY;
     }
 
     inert "all cipher suites that the server offers use elliptic curves" {

@@ -219,13 +219,14 @@ fn errors_redact_secrets() {
 
 #[test]
 fn inert_directives_are_reported_once() {
-    let loaded =
-        read("sanitize-dump-payload yes\nport 1\nsave \"\"\nrdbcompression yes\ntls-cluster yes\nfoo.bar 1");
-    assert_eq!(loaded.inert, [Id::sanitize_dump_payload, Id::tls_cluster]);
+    let loaded = read(
+        "sanitize-dump-payload yes\nport 1\nsave \"\"\nrdbcompression yes\ntls-replication yes\nfoo.bar 1",
+    );
+    assert_eq!(loaded.inert, [Id::sanitize_dump_payload, Id::tls_replication]);
     assert_eq!(
         loaded.inert_notice().unwrap(),
         "These settings are accepted but have no effect: sanitize-dump-payload (every payload is fully verified); \
-         tls-cluster (connections that the server opens do not use TLS yet); foo.bar (there are no modules)"
+         tls-replication (there is no replication yet); foo.bar (there are no modules)"
     );
     assert_eq!(read("port 1\nappendonly no").inert_notice(), None);
 }

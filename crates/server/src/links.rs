@@ -60,10 +60,11 @@ pub struct LinkFailure {
 }
 
 /// An established connection that belongs to no worker.
-#[derive(Debug)]
 pub struct LinkSocket {
     /// The connection.
     pub socket: Socket,
+    /// Its TLS; `None`: its bytes are plain.
+    pub encryption: Option<Box<tls::Stream>>,
 }
 
 /// A link to be opened.
@@ -72,6 +73,8 @@ pub struct NewLink {
     pub number: u64,
     /// Its protocol.
     pub protocol: Box<dyn LinkProtocol>,
+    /// The certificates for connections that it opens; `None`: their bytes are plain.
+    pub certificates: Option<Arc<tls::Context>>,
     /// Its connection.
     pub start: LinkStart,
 }

@@ -448,3 +448,72 @@ fn a_server_without_usable_certificates_does_not_start() {
     assert!(!succeeded && text.contains("No tls-cert-file configured!"), "{text}");
     assert!(text.contains("Failed to configure TLS. Check logs for more info."), "{text}");
 }
+
+/// Sends `MIGRATE` of a key to a port.
+fn migrate(source: &mut Client, port: u16, key: &str, timeout_ms: &str) -> String {
+    source.text(&["MIGRATE", "127.0.0.1", &port.to_string(), key, "0", timeout_ms])
+}
+
+const NOT_CONNECTED: &str = "IOERR error or timeout connecting to the client";
+
+#[test]
+fn keys_move_over_tls() {
+    on_each_backend("migrating", &["--io-threads", "2"], |source| {
+        let target_files = Files::new(&format!("target-{}", source.port), &source.authority);
+        let [certificate, key, ca] =
+            ["server.crt", "server.key", "ca.crt"].map(|name| target_files.path(name));
+        let options = ["--tls-cert-file", &certificate, "--tls-key-file", &key, "--tls-ca-cert-file", &ca];
+        // Its clients need a certificate.
+        let target = Server::start(&options);
+        let mut there = target.client();
+        let port = wait_for(|| {
+            let port = free_port();
+            (there.text(&["CONFIG", "SET", "tls-port", &port.to_string()]) == "OK").then_some(port)
+        });
+        let mut here = source.server.client();
+        assert_eq!(here.text(&["CONFIG", "SET", "tls-cluster", "yes"]), "OK");
+        here.text(&["MSET", "a", "1", "b", "2"]);
+        here.text(&["SETRANGE", "long", "5000000", "x"]);
+        let before: u64 = target.info(&mut there, "total_connections_received").parse().unwrap();
+        for key in ["a", "long", "b"] {
+            // The connection is cached, and used by either worker.
+            assert_eq!(migrate(&mut source.server.client(), port, key, "5000"), "OK", "{key}");
+            assert_eq!(source.server.info(&mut here, "migrate_cached_sockets"), "1");
+        }
+        assert_eq!(here.text(&["DBSIZE"]), "0");
+        assert_eq!(there.text(&["MGET", "a", "b"]), "1\n2");
+        assert_eq!(there.text(&["STRLEN", "long"]), "5000001");
+        let after: u64 = target.info(&mut there, "total_connections_received").parse().unwrap();
+        assert_eq!(after, before + 1);
+    });
+}
+
+#[test]
+fn keys_move_to_known_servers_only() {
+    let source = Secure::start("moving-from", &[]);
+    let other = Secure::start("moving-to", &["--tls-auth-clients", "no"]);
+    let mut here = source.server.client();
+    assert_eq!(here.text(&["CONFIG", "SET", "tls-cluster", "yes"]), "OK");
+    assert_eq!(here.text(&["SET", "a", "1"]), "OK");
+    // Its certificate is one of another authority.
+    assert_eq!(migrate(&mut here, other.port, "a", "5000"), NOT_CONNECTED);
+    // These do not use TLS, do not exist, and do not answer.
+    assert_eq!(migrate(&mut here, other.server.port, "a", "5000"), NOT_CONNECTED);
+    assert_eq!(migrate(&mut here, free_port(), "a", "5000"), NOT_CONNECTED);
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    assert_eq!(migrate(&mut here, silent.local_addr().unwrap().port(), "a", "100"), NOT_CONNECTED);
+    assert_eq!(here.text(&["GET", "a"]), "1");
+    // Without TLS the plain port works, and the TLS port does not.
+    assert_eq!(here.text(&["CONFIG", "SET", "tls-cluster", "no"]), "OK");
+    assert!(migrate(&mut here, source.port, "a", "1000").starts_with("IOERR error or timeout reading"));
+    assert_eq!(migrate(&mut here, other.server.port, "a", "5000"), "OK");
+}
+
+#[test]
+fn connections_to_nodes_need_certificates() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    let refused = client.text(&["CONFIG", "SET", "tls-cluster", "yes"]);
+    assert!(refused.contains("Unable to update TLS configuration"), "{refused}");
+    assert_eq!(client.text(&["CONFIG", "GET", "tls-cluster"]), "tls-cluster\nno");
+}

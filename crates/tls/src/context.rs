@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use rustls::RootCertStore;
-use rustls::ServerConfig;
+use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::certificate::CertificateSummary;
 use crate::ciphers;
 use crate::files::{self, LoadError};
+use crate::peer_server::PeerServer;
 use crate::sessions::Sessions;
 use crate::settings::{ClientCertificates, Settings};
 
@@ -18,6 +20,8 @@ use crate::settings::{ClientCertificates, Settings};
 /// theirs.
 pub struct Context {
     pub(crate) server: Arc<ServerConfig>,
+    /// For connections that the server opens; `None`: there are no authorities to check their peers with.
+    pub(crate) client: Option<Arc<ClientConfig>>,
     server_certificate: Option<CertificateSummary>,
     client_certificate: Option<CertificateSummary>,
     authority: Option<CertificateSummary>,
@@ -48,8 +52,11 @@ impl Context {
         let server_certificate = CertificateSummary::of(&chain[0]);
         let key = files::private_key(&settings.key_file, settings.key_file_pass.as_deref())?;
         let authorities = files::authorities(&settings.ca_cert_file, &settings.ca_cert_dir)?;
-        let client_certificate = client_certificate(settings, &provider)?;
+        let own = client_certificate(settings, &provider)?;
+        let client_certificate = own.as_ref().and_then(|(chain, _)| CertificateSummary::of(&chain[0]));
+        let (own_chain, own_key) = own.unwrap_or_else(|| (chain.clone(), key.clone_key()));
         let authority = CertificateSummary::of_first_to_expire(&authorities);
+        let checker = PeerServer::new(&authorities, &provider);
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions)
             .map_err(LoadError::Settings)?;
@@ -57,7 +64,8 @@ impl Context {
             ClientCertificates::None => builder.with_no_client_auth(),
             wanted => {
                 let roots = roots(settings, authorities)?;
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
                 let verifier = match wanted {
                     ClientCertificates::Optional => verifier.allow_unauthenticated(),
                     _ => verifier,
@@ -79,7 +87,24 @@ impl Context {
             server.session_storage = Arc::new(NoServerSessionStorage {});
             server.send_tls13_tickets = 0;
         }
-        Ok(Self { server: Arc::new(server), server_certificate, client_certificate, authority })
+        let client = match checker {
+            None => None,
+            Some(checker) => {
+                let builder = ClientConfig::builder_with_provider(provider)
+                    .with_protocol_versions(&versions)
+                    .map_err(LoadError::Settings)?
+                    .dangerous()
+                    .with_custom_certificate_verifier(Arc::new(checker));
+                let mut client = builder
+                    .with_client_auth_cert(own_chain, own_key)
+                    .map_err(|error| pair_error(&error, &settings.cert_file, &settings.key_file))?;
+                client.enable_sni = false;
+                // Sessions are kept by the server's name, which is not known here.
+                client.resumption = Resumption::disabled();
+                Some(Arc::new(client))
+            }
+        };
+        Ok(Self { server: Arc::new(server), client, server_certificate, client_certificate, authority })
     }
 
     /// Returns a hash that changes with the files that the settings name.
@@ -114,26 +139,22 @@ impl Context {
     }
 }
 
-/// Checks the certificate for connections that the server opens, if there is one.
+/// Reads the certificate and key for connections that the server opens, if they are set.
 fn client_certificate(
     settings: &Settings,
     provider: &CryptoProvider,
-) -> Result<Option<CertificateSummary>, LoadError> {
+) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, LoadError> {
     if settings.client_cert_file.is_empty() || settings.client_key_file.is_empty() {
         return Ok(None);
     }
     let chain = files::certificates(&settings.client_cert_file)?;
-    let summary = CertificateSummary::of(&chain[0]);
     let key = files::private_key(&settings.client_key_file, settings.client_key_file_pass.as_deref())?;
-    CertifiedKey::from_der(chain, key, provider)
+    CertifiedKey::from_der(chain.clone(), key.clone_key(), provider)
         .map_err(|error| pair_error(&error, &settings.client_cert_file, &settings.client_key_file))?;
-    Ok(summary)
+    Ok(Some((chain, key)))
 }
 
-fn roots(
-    settings: &Settings,
-    authorities: Vec<rustls::pki_types::CertificateDer<'static>>,
-) -> Result<RootCertStore, LoadError> {
+fn roots(settings: &Settings, authorities: Vec<CertificateDer<'static>>) -> Result<RootCertStore, LoadError> {
     let mut roots = RootCertStore::empty();
     for authority in authorities {
         match roots.add(authority) {

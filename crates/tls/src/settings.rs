@@ -26,7 +26,7 @@ pub struct Settings {
     pub client_key_file: String,
     /// The password of `client_key_file`.
     pub client_key_file_pass: Option<Vec<u8>>,
-    /// The certificates of authorities that clients' certificates are checked with.
+    /// The certificates of authorities that peers' certificates are checked with.
     pub ca_cert_file: String,
     /// A directory of such files.
     pub ca_cert_dir: String,

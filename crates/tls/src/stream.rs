@@ -1,17 +1,22 @@
-//! TLS of one connection, from the server's side.
+//! TLS of one connection, from the side of its server or of its client.
 //!
 //! | from | to | by |
 //! |---|---|---|
-//! | handshake | traffic | [`Stream::receive`], with the client's last message of the handshake |
+//! | handshake | traffic | [`Stream::receive`], with the peer's last message of the handshake |
 //! | traffic | closed by the peer | [`Stream::receive`], with its `close_notify` |
 //! | any | failed | an error of [`Stream::receive`] or [`Stream::encrypt`] |
 //!
 //! Received records are decrypted in the buffer of the reactor. Only an incomplete record is kept.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use rustls::server::UnbufferedServerConnection;
-use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::pki_types::ServerName;
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic,
+};
 
 use crate::certificate::Identity;
 use crate::context::Context;
@@ -25,7 +30,7 @@ const RECORD_OVERHEAD_MAX: usize = 64;
 
 /// TLS of a connection.
 pub struct Stream {
-    connection: UnbufferedServerConnection,
+    side: Side,
     /// Bytes that the library has read and not consumed: the beginning of a record or of a message of the handshake.
     /// Each call of the library must pass them again: it keeps offsets into them.
     incoming: Vec<u8>,
@@ -33,6 +38,45 @@ pub struct Stream {
     kept: Vec<u8>,
     outgoing: Outgoing,
     has_failed: bool,
+}
+
+/// The side of a connection.
+enum Side {
+    Server(UnbufferedServerConnection),
+    Client(UnbufferedClientConnection),
+}
+
+/// Evaluates an expression with the connection of either side.
+macro_rules! on_side {
+    ($side:expr, $connection:ident => $result:expr) => {
+        match $side {
+            Side::Server($connection) => $result,
+            Side::Client($connection) => $result,
+        }
+    };
+}
+
+/// What both sides have in common, in the library.
+trait Connection {
+    type Data;
+
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+}
+
+impl Connection for UnbufferedServerConnection {
+    type Data = ServerConnectionData;
+
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(input)
+    }
+}
+
+impl Connection for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(input)
+    }
 }
 
 /// The state after received bytes were handled.
@@ -52,24 +96,45 @@ pub enum Progress {
 pub struct StreamError(#[from] rustls::Error);
 
 impl Stream {
-    /// Returns the TLS of a new connection.
+    /// Returns the TLS of a connection that a client has opened.
     ///
     /// # Errors
     /// If the context can't be used; [`Context::load`] normally finds that first.
     pub fn new(context: &Context) -> Result<Self, StreamError> {
-        Ok(Self {
-            connection: UnbufferedServerConnection::new(Arc::clone(&context.server))?,
+        let connection = UnbufferedServerConnection::new(Arc::clone(&context.server))?;
+        Ok(Self::of(Side::Server(connection)))
+    }
+
+    /// Returns the TLS of a connection that is opened to a server, whose certificate is checked. A first
+    /// [`Self::receive`] without data begins the handshake.
+    ///
+    /// # Errors
+    /// There are no authorities to check the server's certificate with.
+    pub fn to_server(context: &Context) -> Result<Self, StreamError> {
+        let Some(config) = &context.client else {
+            let reason = "neither tls-ca-cert-file nor tls-ca-cert-dir has an authority";
+            return Err(rustls::Error::General(reason.to_owned()).into());
+        };
+        // Neither sent nor compared.
+        let name = ServerName::IpAddress(Ipv4Addr::UNSPECIFIED.into());
+        let connection = UnbufferedClientConnection::new(Arc::clone(config), name)?;
+        Ok(Self::of(Side::Client(connection)))
+    }
+
+    fn of(side: Side) -> Self {
+        Self {
+            side,
             incoming: Vec::new(),
             kept: Vec::new(),
             outgoing: Outgoing::default(),
             has_failed: false,
-        })
+        }
     }
 
     /// Whether no plain bytes can be exchanged yet.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
-        self.connection.is_handshaking()
+        on_side!(&self.side, connection => connection.is_handshaking())
     }
 
     /// Whether it has ended with an error.
@@ -78,16 +143,17 @@ impl Stream {
         self.has_failed
     }
 
-    /// Whether the client resumed an earlier session.
+    /// Whether an earlier session was resumed.
     #[must_use]
     pub fn is_resumed(&self) -> bool {
-        self.connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+        on_side!(&self.side, connection => connection.handshake_kind())
+            == Some(rustls::HandshakeKind::Resumed)
     }
 
-    /// The names in the client's certificate; `None`: it has none.
+    /// The names in the peer's certificate; `None`: it has none.
     #[must_use]
     pub fn peer_identity(&self) -> Option<Identity> {
-        self.connection.peer_certificates()?.first().map(Identity::of)
+        on_side!(&self.side, connection => connection.peer_certificates())?.first().map(Identity::of)
     }
 
     /// Keeps received bytes for the next [`Self::receive`].
@@ -122,7 +188,7 @@ impl Stream {
             return Err(rustls::Error::HandshakeNotComplete.into());
         }
         if self.incoming.is_empty() && self.kept.is_empty() {
-            let (used, progress) = self.drive(data, plain, out);
+            let (used, progress) = self.read(data, plain, out);
             let progress = progress?;
             self.incoming.extend_from_slice(&data[used..]);
             return Ok(progress);
@@ -131,7 +197,7 @@ impl Stream {
         incoming.append(&mut self.kept);
         incoming.extend_from_slice(data);
         self.kept = Vec::new();
-        let (used, progress) = self.drive(&mut incoming, plain, out);
+        let (used, progress) = self.read(&mut incoming, plain, out);
         let progress = progress?;
         // Memory of a long input is not kept for an incomplete record.
         if used < incoming.len() {
@@ -143,63 +209,35 @@ impl Stream {
     }
 
     /// Handles the records at the beginning of `data`. Also returns the number of bytes consumed.
-    fn drive(
+    fn read(
         &mut self,
         data: &mut [u8],
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> (usize, Result<Progress, StreamError>) {
-        let mut used = 0;
-        let mut is_closed = false;
-        loop {
-            let UnbufferedStatus { discard, state, .. } =
-                self.connection.process_tls_records(&mut data[used..]);
-            let is_done = match state {
-                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
-                    while let Some(Ok(record)) = traffic.next_record() {
-                        plain.extend_from_slice(record.payload);
-                    }
-                    false
+        let (used, result) =
+            on_side!(&mut self.side, connection => read_records(connection, data, plain, out));
+        let progress = match result {
+            Ok(is_closed) if is_closed => return (data.len(), Ok(Progress::Closed)),
+            Ok(_) if self.is_handshaking() => Progress::Handshake,
+            Ok(_) => Progress::Traffic,
+            Err(error) => {
+                self.has_failed = true;
+                // Input that is not TLS gets no alert: its sender would not understand it.
+                if !(matches!(error, rustls::Error::InvalidMessage(_)) && self.is_handshaking()) {
+                    self.append_alert(&mut data[used..], out);
                 }
-                Ok(ConnectionState::EncodeTlsData(mut record)) => {
-                    append(out, |room| encode(&mut record, room));
-                    false
-                }
-                Ok(ConnectionState::TransmitTlsData(sent)) => {
-                    sent.done();
-                    false
-                }
-                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
-                    is_closed = true;
-                    true
-                }
-                Ok(_) => true,
-                Err(error) => {
-                    self.has_failed = true;
-                    // Input that is not TLS gets no alert: its client would not understand it.
-                    if !(matches!(error, rustls::Error::InvalidMessage(_)) && self.is_handshaking()) {
-                        self.append_alert(&mut data[used + discard..], out);
-                    }
-                    return (data.len(), Err(error.into()));
-                }
-            };
-            used += discard;
-            if is_done {
-                break;
+                return (data.len(), Err(error.into()));
             }
-        }
-        if is_closed {
-            return (data.len(), Ok(Progress::Closed));
-        }
-        let progress = if self.is_handshaking() { Progress::Handshake } else { Progress::Traffic };
+        };
         (used, Ok(progress))
     }
 
     /// Appends the alert for an error. `data` is the input that is not consumed. It must not be parsed again: the library
     /// treats a second error as an internal one.
     fn append_alert(&mut self, data: &mut [u8], out: &mut Vec<u8>) {
-        while self.connection.wants_write() {
-            match self.connection.process_tls_records(data).state {
+        on_side!(&mut self.side, connection => while connection.wants_write() {
+            match connection.process_tls_records(data).state {
                 Ok(ConnectionState::EncodeTlsData(mut record)) => {
                     append(out, |room| encode(&mut record, room))
                 }
@@ -207,7 +245,7 @@ impl Stream {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => while traffic.next_record().is_some() {},
                 _ => return,
             }
-        }
+        });
     }
 
     /// Queues plain bytes to be sent.
@@ -257,7 +295,7 @@ impl Stream {
     /// As [`Self::encrypt_queued`].
     pub fn encrypt(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), StreamError> {
         let size = plain.len() + plain.len().div_ceil(RECORD_SIZE_MAX) * RECORD_OVERHEAD_MAX;
-        self.write(out, size, |traffic, room| traffic.encrypt(plain, room))
+        self.write(out, size, &Record::Plain(plain))
     }
 
     /// Appends the record that ends the connection, if the handshake is done.
@@ -266,57 +304,121 @@ impl Stream {
             return;
         }
         // On an error the record is missing, and the peer correctly detects a truncated stream.
-        let _ = self.write(out, RECORD_OVERHEAD_MAX, |traffic, room| traffic.queue_close_notify(room));
+        let _ = self.write(out, RECORD_OVERHEAD_MAX, &Record::End);
     }
 
-    fn write(
-        &mut self,
-        out: &mut Vec<u8>,
-        size: usize,
-        mut write: impl FnMut(&mut Writing<'_>, &mut [u8]) -> Result<usize, EncryptError>,
-    ) -> Result<(), StreamError> {
+    fn write(&mut self, out: &mut Vec<u8>, size: usize, record: &Record<'_>) -> Result<(), StreamError> {
         if self.has_failed {
             return Err(rustls::Error::HandshakeNotComplete.into());
         }
-        let mut is_exhausted = false;
-        loop {
-            let UnbufferedStatus { discard, state, .. } =
-                self.connection.process_tls_records(&mut self.incoming);
-            let is_done = match state? {
-                ConnectionState::WriteTraffic(mut traffic) => {
-                    append_sized(out, size, |room| match write(&mut traffic, room) {
-                        Ok(size) => Ok(size),
-                        Err(EncryptError::InsufficientSize(error)) => Err(error.required_size),
-                        Err(EncryptError::EncryptExhausted) => {
-                            is_exhausted = true;
-                            Ok(0)
-                        }
-                    });
-                    true
-                }
-                ConnectionState::EncodeTlsData(mut record) => {
-                    append(out, |room| encode(&mut record, room));
-                    false
-                }
-                ConnectionState::TransmitTlsData(sent) => {
-                    sent.done();
-                    false
-                }
-                // The peer's end of input leads to the state for writing, in the next round.
-                ConnectionState::PeerClosed => false,
-                _ => return Err(rustls::Error::HandshakeNotComplete.into()),
-            };
-            self.incoming.drain(..discard);
-            if is_done {
-                break;
-            }
-        }
-        if is_exhausted { Err(rustls::Error::EncryptError.into()) } else { Ok(()) }
+        let incoming = &mut self.incoming;
+        on_side!(&mut self.side, connection => write_records(connection, incoming, out, size, record))
     }
 }
 
+/// What is written.
+enum Record<'a> {
+    /// Plain bytes, as one or more records.
+    Plain(&'a [u8]),
+    /// The end of the stream.
+    End,
+}
+
+impl Record<'_> {
+    fn write<Data>(
+        &self,
+        traffic: &mut WriteTraffic<'_, Data>,
+        room: &mut [u8],
+    ) -> Result<usize, EncryptError> {
+        match self {
+            Self::Plain(plain) => traffic.encrypt(plain, room),
+            Self::End => traffic.queue_close_notify(room),
+        }
+    }
+}
+
+/// Handles the records at the beginning of `data`. Returns the number of bytes consumed, and whether the peer has closed
+/// the stream.
+fn read_records<C: Connection>(
+    connection: &mut C,
+    data: &mut [u8],
+    plain: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> (usize, Result<bool, rustls::Error>) {
+    let mut used = 0;
+    loop {
+        let UnbufferedStatus { discard, state, .. } = connection.process(&mut data[used..]);
+        let done = match state {
+            Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                while let Some(Ok(record)) = traffic.next_record() {
+                    plain.extend_from_slice(record.payload);
+                }
+                None
+            }
+            Ok(ConnectionState::EncodeTlsData(mut record)) => {
+                append(out, |room| encode(&mut record, room));
+                None
+            }
+            Ok(ConnectionState::TransmitTlsData(sent)) => {
+                sent.done();
+                None
+            }
+            Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Some(Ok(true)),
+            Ok(_) => Some(Ok(false)),
+            Err(error) => Some(Err(error)),
+        };
+        used += discard;
+        if let Some(done) = done {
+            return (used, done);
+        }
+    }
+}
+
+/// Writes records. `incoming` is the input that is not consumed.
+fn write_records<C: Connection>(
+    connection: &mut C,
+    incoming: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+    size: usize,
+    record: &Record<'_>,
+) -> Result<(), StreamError> {
+    let mut is_exhausted = false;
+    loop {
+        let UnbufferedStatus { discard, state, .. } = connection.process(incoming);
+        let is_done = match state? {
+            ConnectionState::WriteTraffic(mut traffic) => {
+                append_sized(out, size, |room| match record.write(&mut traffic, room) {
+                    Ok(size) => Ok(size),
+                    Err(EncryptError::InsufficientSize(error)) => Err(error.required_size),
+                    Err(EncryptError::EncryptExhausted) => {
+                        is_exhausted = true;
+                        Ok(0)
+                    }
+                });
+                true
+            }
+            ConnectionState::EncodeTlsData(mut record) => {
+                append(out, |room| encode(&mut record, room));
+                false
+            }
+            ConnectionState::TransmitTlsData(sent) => {
+                sent.done();
+                false
+            }
+            // The peer's end of input leads to the state for writing, in the next round.
+            ConnectionState::PeerClosed => false,
+            _ => return Err(rustls::Error::HandshakeNotComplete.into()),
+        };
+        incoming.drain(..discard);
+        if is_done {
+            break;
+        }
+    }
+    if is_exhausted { Err(rustls::Error::EncryptError.into()) } else { Ok(()) }
+}
+
 /// Writes a record of the protocol itself. `Err`: the size that it needs.
-fn encode(record: &mut Encoding<'_>, room: &mut [u8]) -> Result<usize, usize> {
+fn encode<Data>(record: &mut EncodeTlsData<'_, Data>, room: &mut [u8]) -> Result<usize, usize> {
     match record.encode(room) {
         Err(EncodeError::InsufficientSize(error)) => Err(error.required_size),
         Ok(size) => Ok(size),
@@ -324,11 +426,6 @@ fn encode(record: &mut Encoding<'_>, room: &mut [u8]) -> Result<usize, usize> {
         Err(_) => Ok(0),
     }
 }
-
-type Encoding<'connection> =
-    rustls::unbuffered::EncodeTlsData<'connection, rustls::server::ServerConnectionData>;
-type Writing<'connection> =
-    rustls::unbuffered::WriteTraffic<'connection, rustls::server::ServerConnectionData>;
 
 /// Appends the bytes that `write` stores in the slice that it receives. `Err`: the size that it needs.
 fn append(out: &mut Vec<u8>, write: impl FnMut(&mut [u8]) -> Result<usize, usize>) {

@@ -430,3 +430,120 @@ fn files_have_a_fingerprint_and_a_summary() {
     files.put("server", &authority.issue("server", &[]));
     assert_ne!(between, Context::fingerprint(&settings));
 }
+
+/// Connects a stream to a server with another one, in pieces. Returns the client's and the server's stream.
+fn connect(
+    client: &Context,
+    server: &Context,
+    piece_size: usize,
+) -> (Result<Stream, String>, Result<Stream, String>) {
+    let mut streams = [Stream::to_server(client).unwrap(), Stream::new(server).unwrap()];
+    let mut results = [Ok(()), Ok(())];
+    let mut passing = Vec::new();
+    results[0] = streams[0]
+        .receive(&mut [], &mut Vec::new(), &mut passing)
+        .map(|_| ())
+        .map_err(|error| error.to_string());
+    let mut to = 1;
+    while !passing.is_empty() {
+        let mut out = Vec::new();
+        for piece in passing.chunks(piece_size) {
+            if results[to].is_ok() {
+                let received = streams[to].receive(&mut piece.to_vec(), &mut Vec::new(), &mut out);
+                results[to] = received.map(|_| ()).map_err(|error| error.to_string());
+            }
+        }
+        passing = out;
+        to = 1 - to;
+    }
+    let [client, server] = streams;
+    let [client_result, server_result] = results;
+    (client_result.map(|()| client), server_result.map(|()| server))
+}
+
+#[test]
+fn a_stream_connects_to_a_server() {
+    let authority = Authority::new("authority");
+    let files = Files::new("to-server", &authority);
+    for protocols in ["TLSv1.2", "TLSv1.3"] {
+        let wanted = ClientCertificates::Required;
+        let settings =
+            Settings { client_certificates: wanted, protocols: protocols.to_owned(), ..settings(&files) };
+        let context = Context::load(&settings).unwrap();
+        for piece_size in [1, 100, 1 << 20] {
+            let (client, server) = connect(&context, &context, piece_size);
+            let (mut client, mut server) = (client.unwrap(), server.unwrap());
+            assert!(!client.is_handshaking() && !server.is_handshaking());
+            assert_eq!(server.peer_identity().unwrap().common_name.as_deref(), Some(&b"server"[..]));
+            let text = b"0123456789".repeat(10_000);
+            for from_client in [true, false] {
+                let (from, to) =
+                    if from_client { (&mut client, &mut server) } else { (&mut server, &mut client) };
+                from.queue(text.clone());
+                let (mut received, mut scratch) = (Vec::new(), Vec::new());
+                while from.queued_size() > 0 {
+                    let mut out = Vec::new();
+                    from.encrypt_queued(20_000, &mut scratch, &mut out).unwrap();
+                    for piece in out.chunks(piece_size) {
+                        to.receive(&mut piece.to_vec(), &mut received, &mut Vec::new()).unwrap();
+                    }
+                }
+                assert!(received == text);
+            }
+        }
+    }
+    // The certificate for such connections is another one.
+    files.put("client", &authority.issue("client", &[]));
+    let with_own = Settings {
+        client_cert_file: files.path("client.crt"),
+        client_key_file: files.path("client.key"),
+        client_certificates: ClientCertificates::Optional,
+        ..settings(&files)
+    };
+    let context = Context::load(&with_own).unwrap();
+    let identity = connect(&context, &context, 4096).1.unwrap().peer_identity().unwrap();
+    assert_eq!(identity.common_name.as_deref(), Some(&b"client"[..]));
+}
+
+#[test]
+fn servers_of_other_authorities_are_refused() {
+    let (authority, other) = (Authority::new("authority"), Authority::new("other"));
+    let (files, others) = (Files::new("own", &authority), Files::new("others", &other));
+    let own = Context::load(&settings(&files)).unwrap();
+    let foreign = Context::load(&settings(&others)).unwrap();
+    let error = connect(&own, &foreign, 4096).0.err().unwrap();
+    assert!(error.starts_with("invalid peer certificate"), "{error}");
+    // Without authorities nothing can be checked.
+    let unchecked = Settings { ca_cert_file: String::new(), ..settings(&files) };
+    let context = Context::load(&unchecked).unwrap();
+    assert!(Stream::to_server(&context).is_err());
+}
+
+#[test]
+fn mutated_answers_of_servers_never_panic() {
+    let authority = Authority::new("authority");
+    let files = Files::new("mutated-server", &authority);
+    let context = Context::load(&settings(&files)).unwrap();
+    let mut seed = 7_u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below
+    };
+    for _ in 0..300 {
+        let (mut client, mut server) = (Stream::to_server(&context).unwrap(), Stream::new(&context).unwrap());
+        let (mut hello, mut answer) = (Vec::new(), Vec::new());
+        client.receive(&mut [], &mut Vec::new(), &mut hello).unwrap();
+        server.receive(&mut hello, &mut Vec::new(), &mut answer).unwrap();
+        for _ in 0..=random(4) {
+            let (place, value) = (random(answer.len()), random(256) as u8);
+            answer[place] = value;
+        }
+        answer.truncate(answer.len() - random(answer.len()));
+        let size = 1 + random(500);
+        for piece in answer.chunks(size) {
+            if client.receive(&mut piece.to_vec(), &mut Vec::new(), &mut Vec::new()).is_err() {
+                break;
+            }
+        }
+    }
+}

@@ -206,6 +206,7 @@ pub fn read_all(client: &mut impl Read) -> Vec<u8> {
 }
 
 /// Makes a test of each function on each backend.
+#[allow(unused_macros, reason = "for the tests on each backend")]
 macro_rules! on_each_backend {
     ($($behaviour:ident,)*) => {
         mod on_epoll {

@@ -125,6 +125,11 @@ pub fn begin(
     if shared.clients.find(client).is_none() {
         return Err(NO_CLIENT);
     }
+    let certificates = match shared.config.load().tls_cluster {
+        false => None,
+        true => Some(shared.certificates.context().ok_or(CommandError::new(NOT_CONNECTED))?),
+    };
+    let is_encrypted = certificates.is_some();
     let place = Place::take().ok_or(TOO_MANY)?;
     let exchange = Arc::new(Mutex::new(Exchange::default()));
     let number = links::next_number();
@@ -132,12 +137,14 @@ pub fn begin(
         shared,
         thread,
         number,
-        name: [&target.host, b":".as_slice(), &target.port].concat(),
+        name: [if is_encrypted { b"tls ".as_slice() } else { b"" }, &target.host, b":", &target.port]
+            .concat(),
         target,
         client,
         exchange: Arc::clone(&exchange),
         state: State::Connecting,
         db: None,
+        is_encrypted,
         is_cached: false,
         is_announced: false,
         requests: None,
@@ -156,7 +163,7 @@ pub fn begin(
         (None, Some(address)) => LinkStart::Open(LinkStep::Connect(vec![address], timeout)),
         (None, None) => LinkStart::Open(LinkStep::AwaitAddresses(timeout)),
     };
-    let new = NewLink { number, protocol: Box::new(link), start };
+    let new = NewLink { number, protocol: Box::new(link), certificates, start };
     shared.workers.post(thread, Mail::Link(LinkMail::Open(Box::new(new))));
     let handle = Handle { shared, thread, link: number, exchange };
     if awaits_addresses && let Err(error) = resolve(shared, thread, number, &target) {
@@ -205,6 +212,8 @@ struct TransferLink {
     state: State,
     /// The database that the connection has selected; `None`: unknown.
     db: Option<i64>,
+    /// Whether the connection has TLS.
+    is_encrypted: bool,
     /// Whether the connection was cached: the target may have closed it.
     is_cached: bool,
     /// Whether the session was notified of the connection.
@@ -309,6 +318,7 @@ impl LinkProtocol for TransferLink {
         log::debug!("MIGRATE to {} failed: {error}", self.name.escape_ascii());
         let state = std::mem::replace(&mut self.state, State::Connecting);
         let text = match &state {
+            State::Connecting if self.is_encrypted => NOT_CONNECTED,
             State::Connecting => refusal(error),
             _ if *is_writing => NOT_WRITTEN,
             _ => NOT_READ,
@@ -468,8 +478,8 @@ impl Replies {
     }
 }
 
-/// The reply if no connection could be opened. As in Valkey, which does not wait for the answer of the target before it
-/// writes, a target that refuses is an error of writing.
+/// The reply if no connection could be opened, without TLS. As in Valkey, which does not wait for the answer of the target
+/// before it writes, a target that refuses is an error of writing.
 fn refusal(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::ConnectionRefused

@@ -1,4 +1,5 @@
-//! Certificates and keys of the TLS port: read when the configuration changes or their files do, taken by new connections.
+//! Certificates and keys of the TLS port, and of connections to other servers: read when the configuration changes or their
+//! files do, taken by new connections.
 //! Running connections keep those with which they began.
 
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use tls::{ClientCertificates, Context, LoadError, Settings};
 
 use super::Shared;
 
-/// Certificates and keys of the TLS port.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Certificates {
     context: ArcSwapOption<Context>,
@@ -33,14 +34,13 @@ pub fn concerns_tls(id: Id) -> bool {
             id,
             Id::tls_auth_clients_user
                 | Id::tls_auto_reload_interval
-                | Id::tls_cluster
                 | Id::tls_dh_params_file
                 | Id::tls_replication
         )
 }
 
 impl Certificates {
-    /// The context in force; `None`: there is no TLS port.
+    /// The context in force; `None`: no connection uses TLS.
     #[must_use]
     pub fn context(&self) -> Option<Arc<Context>> {
         self.context.load_full()
@@ -61,12 +61,12 @@ impl Certificates {
 }
 
 impl Shared {
-    /// Reads the certificates and keys of this configuration, if it has a TLS port.
+    /// Reads the certificates and keys of this configuration, if connections use TLS.
     ///
     /// # Errors
     /// If they can't be used: the context in force stays.
     pub fn load_certificates(&self, config: &Config) -> Result<(), LoadError> {
-        if config.tls_port == 0 {
+        if !uses_tls(config) {
             self.certificates.set(None);
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl Shared {
         let config = self.config.load();
         let interval_ms = i64::from(config.tls_auto_reload_interval) * 1000;
         let certificates = &self.certificates;
-        if config.tls_port == 0
+        if !uses_tls(&config)
             || interval_ms == 0
             || now.to_raw() - certificates.checked_at.load(Ordering::Relaxed) < interval_ms
             || certificates.is_checking.swap(true, Ordering::Relaxed)
@@ -113,12 +113,17 @@ impl Shared {
         let _setting = self.config.lock_changes();
         let config = self.config.load();
         // Otherwise CONFIG SET has read the files in the meantime.
-        if config.tls_port != 0 && settings(&config) == settings_before {
+        if uses_tls(&config) && settings(&config) == settings_before {
             self.certificates.set(Some(Arc::new(context)));
             self.certificates.fingerprint.store(fingerprint, Ordering::Relaxed);
             log::info!("TLS materials reloaded successfully");
         }
     }
+}
+
+/// Whether connections of clients or to other nodes use TLS.
+fn uses_tls(config: &Config) -> bool {
+    config.tls_port != 0 || config.tls_cluster
 }
 
 /// The values of the directives.

@@ -23,7 +23,6 @@ pub struct MigrationSockets {
 }
 
 /// A connection to a target.
-#[derive(Debug)]
 pub struct TargetSocket {
     /// The connection.
     pub socket: LinkSocket,

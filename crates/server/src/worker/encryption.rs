@@ -29,8 +29,8 @@ const HANDSHAKE_NS_MAX: u64 = 1_000_000;
 const HANDSHAKE_INPUT_SIZE_MAX: usize = 64 << 10;
 
 /// Output is encrypted in portions of this size while less than the other size is in the reactor, in bytes.
-const PORTION_SIZE: usize = 64 << 10;
-const ENCRYPTED_SIZE_MAX: usize = 256 << 10;
+pub(super) const PORTION_SIZE: usize = 64 << 10;
+pub(super) const ENCRYPTED_SIZE_MAX: usize = 256 << 10;
 
 /// The largest buffer of decrypted input that is kept, in bytes.
 const PLAIN_SIZE_KEPT_MAX: usize = 128 << 10;

@@ -3,13 +3,14 @@
 //! | connection | event | then |
 //! |---|---|---|
 //! | none | [`LinkStep::Connect`] | connecting to the first address |
-//! | connecting | connected | open; the protocol is told |
+//! | connecting | connected, and with TLS the end of the handshake | open; the protocol is told |
 //! | connecting | refused, or no answer in time | connecting to the next address; without one, the link fails |
 //! | open | closed by the peer, failed, or no progress in time | none; the link fails |
 //! | open | [`LinkStep::Detach`] | leaving |
 //! | leaving | detached | none; the link ends |
 //!
-//! A link that fails may connect again: its protocol decides.
+//! A link that fails may connect again: its protocol decides. Its TLS is handled where its bytes are: a handshake has a few
+//! steps of about a millisecond, and the number of links is small, so they wait for no turn of their own.
 //!
 //! Invariants:
 //! 1. The reactor's token of a link's connection has its number, and a bit that no client's token has.
@@ -18,12 +19,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use os::clock::Uptime;
-use reactor::{CloseMode, CloseReason, ConnectionId, Event, Reactor};
+use reactor::{CloseMode, CloseReason, ConnectionId, Event, Reactor, Socket};
+use tls::{Progress, StreamError};
 
 use super::Worker;
+use super::encryption::{ENCRYPTED_SIZE_MAX, PORTION_SIZE};
 use crate::connection::token::Token;
 use crate::links::{
     LinkFailure, LinkMail, LinkOutput, LinkProtocol, LinkSocket, LinkStart, LinkStep, NewLink,
@@ -47,6 +51,8 @@ struct Link {
     number: u64,
     protocol: Box<dyn LinkProtocol>,
     connection: Option<LinkConnection>,
+    /// The certificates for connections with TLS; `None`: bytes are plain.
+    certificates: Option<Arc<tls::Context>>,
     /// Addresses to try if the current one can't be connected.
     addresses: VecDeque<SocketAddr>,
     /// The time to connect to an address.
@@ -62,6 +68,8 @@ struct Link {
 struct LinkConnection {
     id: ConnectionId,
     stage: Stage,
+    /// Its TLS; `None`: its bytes are plain.
+    encryption: Option<Box<tls::Stream>>,
     /// Whether output was left to be sent at the last event or check.
     is_writing: bool,
     /// How much that was, in bytes.
@@ -71,6 +79,8 @@ struct LinkConnection {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Connecting,
+    /// Connected, with a handshake of TLS under way.
+    Handshake,
     Open,
     /// Detaching from the reactor.
     Leaving,
@@ -149,8 +159,10 @@ impl Links {
             Event::Connected { connection, token } => {
                 self.react(connection, token, reactor, now, Link::connected);
             }
-            Event::Received { connection, token, data } => {
-                self.react(connection, token, reactor, now, |link, reactor| link.received(&data, reactor));
+            Event::Received { connection, token, mut data } => {
+                self.react(connection, token, reactor, now, |link, reactor| {
+                    link.received(&mut data, reactor)
+                });
                 reactor.recycle(data);
             }
             Event::Sent { connection, token, .. } => {
@@ -169,11 +181,7 @@ impl Links {
             }
             Event::Detached { connection, token, socket, unsent, unread } => {
                 self.react(connection, token, reactor, now, |link, _| {
-                    link.connection = None;
-                    match unread.is_empty() && unsent.is_empty() {
-                        true => link.protocol.detached(LinkSocket { socket }),
-                        false => link.protocol.discarded(),
-                    }
+                    link.detached(socket, &unread, unsent.is_empty());
                     LinkStep::Close
                 });
             }
@@ -238,6 +246,7 @@ impl Link {
             number: new.number,
             protocol: new.protocol,
             connection: None,
+            certificates: new.certificates,
             addresses: VecDeque::new(),
             connect_timeout: Duration::ZERO,
             timeout: None,
@@ -254,9 +263,9 @@ impl Link {
     fn begin(&mut self, start: LinkStart, reactor: &mut Reactor) -> LinkStep {
         match start {
             LinkStart::Open(step) => step,
-            LinkStart::Existing(LinkSocket { socket }) => {
+            LinkStart::Existing(LinkSocket { socket, encryption }) => {
                 let id = reactor.adopt(socket, self.token());
-                self.connection = Some(LinkConnection::new(id, Stage::Open));
+                self.connection = Some(LinkConnection { encryption, ..LinkConnection::new(id, Stage::Open) });
                 self.ask(reactor, |protocol, output| protocol.connected(output))
             }
         }
@@ -319,22 +328,64 @@ impl Link {
     }
 
     fn connected(&mut self, reactor: &mut Reactor) -> LinkStep {
-        if let Some(connection) = &mut self.connection {
+        self.addresses.clear();
+        let Some(connection) = &mut self.connection else { return LinkStep::Continue };
+        let Some(certificates) = &self.certificates else {
             connection.stage = Stage::Open;
-            self.addresses.clear();
+            return self.ask(reactor, |protocol, output| protocol.connected(output));
+        };
+        connection.stage = Stage::Handshake;
+        match tls::Stream::to_server(certificates) {
+            Ok(stream) => connection.encryption = Some(Box::new(stream)),
+            Err(error) => return self.fail(invalid(error), reactor),
         }
-        self.ask(reactor, |protocol, output| protocol.connected(output))
+        self.decrypt(&mut [], reactor)
     }
 
-    fn received(&mut self, data: &[u8], reactor: &mut Reactor) -> LinkStep {
+    fn received(&mut self, data: &mut [u8], reactor: &mut Reactor) -> LinkStep {
+        if self.connection.as_ref().is_some_and(|connection| connection.encryption.is_some()) {
+            return self.decrypt(data, reactor);
+        }
         self.ask(reactor, |protocol, output| protocol.received(data, output))
     }
 
-    fn sent(&mut self, reactor: &mut Reactor) -> LinkStep {
-        if let Some(connection) = &mut self.connection {
-            connection.note_unsent(reactor);
+    /// Handles received bytes of a connection with TLS.
+    fn decrypt(&mut self, data: &mut [u8], reactor: &mut Reactor) -> LinkStep {
+        let Some(connection) = &mut self.connection else { return LinkStep::Continue };
+        let Some(stream) = &mut connection.encryption else { return LinkStep::Continue };
+        let (mut plain, mut out) = (Vec::new(), Vec::new());
+        let progress = stream.receive(data, &mut plain, &mut out);
+        let is_established = connection.stage == Stage::Handshake && !stream.is_handshaking();
+        if !out.is_empty() {
+            reactor.send(connection.id, out);
         }
-        LinkStep::Continue
+        let progress = match progress {
+            Ok(progress) => progress,
+            Err(error) => return self.fail(invalid(error), reactor),
+        };
+        let mut step = LinkStep::Continue;
+        if is_established {
+            connection.stage = Stage::Open;
+            step = self.ask(reactor, |protocol, output| protocol.connected(output));
+        }
+        if !plain.is_empty() && !matches!(step, LinkStep::Detach | LinkStep::Close) {
+            step = match self.ask(reactor, |protocol, output| protocol.received(&plain, output)) {
+                LinkStep::Continue => step,
+                later => later,
+            };
+        }
+        if progress == Progress::Closed && !matches!(step, LinkStep::Close) {
+            return self.fail(io::ErrorKind::UnexpectedEof.into(), reactor);
+        }
+        step
+    }
+
+    fn sent(&mut self, reactor: &mut Reactor) -> LinkStep {
+        let Some(connection) = &mut self.connection else { return LinkStep::Continue };
+        match connection.encrypt(reactor) {
+            Ok(()) => LinkStep::Continue,
+            Err(error) => self.fail(invalid(error), reactor),
+        }
     }
 
     /// Passes an event to the protocol, and sends its output.
@@ -347,10 +398,33 @@ impl Link {
         let step = call(&mut *self.protocol, &mut output);
         let Some(connection) = &mut self.connection else { return step };
         for bytes in output {
-            reactor.send_shared(connection.id, bytes);
+            match &mut connection.encryption {
+                Some(stream) => stream.queue_shared(bytes),
+                None => reactor.send_shared(connection.id, bytes),
+            }
         }
-        connection.note_unsent(reactor);
-        step
+        match connection.encrypt(reactor) {
+            Ok(()) => step,
+            Err(error) => self.fail(invalid(error), reactor),
+        }
+    }
+
+    /// Passes on a connection that has left the reactor. Bytes that the protocol has not seen make it useless, other than
+    /// encrypted ones, which may concern TLS itself.
+    fn detached(&mut self, socket: Socket, unread: &[u8], is_sent: bool) {
+        let encryption = self.connection.take().and_then(|connection| connection.encryption);
+        let is_usable = match &encryption {
+            Some(stream) => is_sent && stream.queued_size() == 0,
+            None => is_sent && unread.is_empty(),
+        };
+        if !is_usable {
+            return self.protocol.discarded();
+        }
+        let encryption = encryption.map(|mut stream| {
+            stream.keep(unread);
+            stream
+        });
+        self.protocol.detached(LinkSocket { socket, encryption });
     }
 
     /// Ends the connection. While it was connecting, the next address follows.
@@ -397,11 +471,36 @@ impl Link {
 
 impl LinkConnection {
     fn new(id: ConnectionId, stage: Stage) -> Self {
-        Self { id, stage, is_writing: false, unsent_size: 0 }
+        Self { id, stage, encryption: None, is_writing: false, unsent_size: 0 }
+    }
+
+    /// Encrypts queued output while there is little in the reactor, and notes how much is left to be sent.
+    fn encrypt(&mut self, reactor: &mut Reactor) -> Result<(), StreamError> {
+        let mut result = Ok(());
+        if let Some(stream) = &mut self.encryption {
+            let mut scratch = Vec::new();
+            while result.is_ok()
+                && stream.queued_size() > 0
+                && !stream.is_handshaking()
+                && reactor.pending_send_bytes(self.id) < ENCRYPTED_SIZE_MAX
+            {
+                let mut out = Vec::new();
+                result = stream.encrypt_queued(PORTION_SIZE, &mut scratch, &mut out);
+                reactor.send(self.id, out);
+            }
+        }
+        self.note_unsent(reactor);
+        result
     }
 
     fn note_unsent(&mut self, reactor: &Reactor) {
-        self.unsent_size = reactor.unsent_bytes(self.id);
+        let queued_size = self.encryption.as_ref().map_or(0, |stream| stream.queued_size());
+        self.unsent_size = reactor.unsent_bytes(self.id) + queued_size;
         self.is_writing = self.unsent_size > 0;
     }
+}
+
+/// The error of a connection whose TLS has failed.
+fn invalid(error: StreamError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }
