@@ -47,7 +47,7 @@ use sync::{Mutex, OnceLock};
 use self::preserved::{Preserved, PreservedSink};
 pub use self::run::{SaveError, Saved};
 pub use self::settings::Settings;
-pub use self::status::Status;
+pub use self::status::{SaveFigures, Status};
 pub use self::wakes::LatchWakes;
 
 /// The purpose of a snapshot.
