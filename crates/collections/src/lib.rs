@@ -15,6 +15,7 @@ mod check;
 mod defragment;
 mod directory;
 mod estimate;
+pub mod faults;
 mod guess;
 mod hasher;
 mod hint;

@@ -5,6 +5,8 @@
 
 mod engine;
 mod job;
+#[cfg(feature = "simulation")]
+mod planted;
 mod request;
 mod worker_scripts;
 

@@ -11,12 +11,13 @@ use commands::session::{Session, SessionFlags};
 use commands::table::{NUMBERED, ResolvedCommand};
 use keyspace::Busy;
 use os::clock::Ticks;
-use sync::simulation::{Fault, planted};
+use sync::simulation::planted;
 use wire::request::{Args, ArgsBuf};
 
 use super::handler::{context, run_handler};
 use super::{CurrentRequest, Executor, Step};
 use crate::connection::Connection;
+use crate::faults;
 use crate::scripts::ScriptLatches;
 use crate::scripts::errors;
 
@@ -53,7 +54,7 @@ impl Executor {
         found: ResolvedCommand,
         busy: Busy,
     ) -> Option<Step> {
-        let threshold_ms = match planted(Fault::BusyEarly) {
+        let threshold_ms = match planted(faults::EARLY_BUSY) {
             true => 1,
             false => self.settings.config.busy_reply_threshold,
         };

@@ -11,9 +11,8 @@ use commands::context::PlannedKey;
 use commands::error::CommandError;
 use commands::session::{BlockReason, Blocked, SessionFlags};
 use commands::subscriptions::SubscriptionKind;
-use commands::table::{CATALOGUE, ResolvedCommand};
+use commands::table::ResolvedCommand;
 use os::clock::{Ticks, Uptime};
-use sync::simulation::{Fault, planted};
 use sync::write_log::Room;
 use wire::number::parse_i64_strict;
 use wire::reply::ReplyBuffer;
@@ -21,6 +20,7 @@ use wire::request::Args;
 
 use super::{Executor, Step};
 use crate::connection::Connection;
+use crate::faults;
 use crate::mail::{BarrierRequest, Mail};
 use crate::monitoring::command_log::Cost;
 use crate::request::admission::{self, Candidate, Hindrance, Origin, queued_by};
@@ -237,13 +237,7 @@ impl Executor {
     pub(super) fn begin_barrier(&mut self, connection: &mut Connection) {
         // The flush after `CONFIG SET appendfsync always` already follows it.
         self.follow_config();
-        let name = connection.session.last_command.map(|id| CATALOGUE.name(id));
-        let fault = match name {
-            Some("client|pause") => Fault::PauseBeforeBarrier,
-            Some("client|tracking") => Fault::BroadcastBeforeBarrier,
-            _ => Fault::UsersBeforeBarrier,
-        };
-        if planted(fault) {
+        if faults::omits_barrier(self.flags.is_set(GlobalFlags::ANY_PAUSE), connection.session.flags) {
             return;
         }
         self.request_barrier(connection, BlockReason::Barrier);

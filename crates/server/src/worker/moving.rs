@@ -4,10 +4,11 @@
 use commands::session::BlockReason;
 use os::clock::Uptime;
 use reactor::Socket;
-use sync::simulation::{Fault, planted};
+use sync::simulation::planted;
 
 use super::Worker;
 use crate::connection::{Connection, Token, UnblockReply};
+use crate::faults;
 use crate::mail::{Mail, MovedConnection};
 
 impl Worker {
@@ -149,7 +150,7 @@ impl Worker {
         let is_paused = self.connections.find_mut(token).is_some_and(|connection| {
             connection.session.blocked.as_ref().is_some_and(|blocked| blocked.reason == BlockReason::Pause)
         });
-        if is_paused && !planted(Fault::PauseEndMissed) {
+        if is_paused && !planted(faults::MISSED_UNPAUSE) {
             self.end_wait(token, UnblockReply::Timeout);
         } else {
             self.run_query(token);

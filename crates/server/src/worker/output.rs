@@ -9,13 +9,14 @@ use config::ClientClass;
 use os::clock::{Ticks, Uptime};
 use reactor::CloseMode;
 use sync::atomic::Ordering;
-use sync::simulation::{self, Fault};
+use sync::simulation;
 
 use super::Worker;
 use crate::connection::large_argument::LargeArgument;
 use crate::connection::query_buffer::QueryBuffer;
 use crate::connection::{Connection, SPARE_BUFFER_SIZE_MAX, Token};
 use crate::executor::Settings;
+use crate::faults;
 use crate::logging;
 use crate::mail::invalidation::Invalidation;
 use crate::mail::message::Message;
@@ -438,7 +439,7 @@ fn must_wait(connection: &mut Connection, shared: &Shared, settings: &Settings, 
     connection.logged.is_some() && awaits_log(connection, now)
         || connection.session.reply_lsn > shared.persistence.released.end()
             && settings.awaits_disk
-            && !simulation::planted(Fault::ReplyBeforeSync)
+            && !simulation::planted(faults::EARLY_REPLY)
 }
 
 /// Whether the output of a connection must wait for the lines that its requests have logged.
