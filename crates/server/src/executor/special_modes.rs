@@ -1,7 +1,6 @@
 //! The handling of requests in special modes: pauses, transactions being queued, monitors, suppressed
 //! replies, expired keys to delete, slow and large commands to log.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use base::DbIndex;
@@ -61,7 +60,7 @@ impl Executor {
             && !is_shown_afterwards(found.command)
             && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
         {
-            self.feed_monitors(connection, found, args);
+            self.shared.hub.show_to_monitors(self.thread, &connection.session, found, args);
         }
         None
     }
@@ -310,15 +309,8 @@ impl Executor {
             && self.flags.is_set(GlobalFlags::MONITORED)
             && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
         {
-            self.feed_monitors(connection, found, args);
+            self.shared.hub.show_to_monitors(self.thread, &connection.session, found, args);
         }
-    }
-
-    fn feed_monitors(&self, connection: &Connection, found: ResolvedCommand, args: Args<'_>) {
-        let line: Arc<[u8]> =
-            crate::monitoring::monitor::line(&connection.session, found, args, os::clock::unix_micros())
-                .into();
-        self.shared.hub.post_to_monitors(self.thread, &line);
     }
 
     /// Suppresses or keeps a reply by `CLIENT REPLY`, for a request that was answered without being run.

@@ -334,9 +334,7 @@ impl Job {
         let unshown = Flags::SKIP_MONITOR | Flags::ADMIN;
         if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) && !found.command.flags.intersects(unshown)
         {
-            let now = os::clock::unix_micros();
-            let line: Arc<[u8]> = crate::monitoring::monitor::line(&self.session, found, args, now).into();
-            self.shared.hub.post_to_monitors(self.thread, &line);
+            self.shared.hub.show_to_monitors(self.thread, &self.session, found, args);
         }
     }
 }
