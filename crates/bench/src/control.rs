@@ -5,9 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use wire::response::{Reply, encode_command};
+
 use crate::encryption::Encryption;
 use crate::encryption::socket::Socket;
-use crate::reply::{ReplySkipper, Tally};
 
 /// Timeout of one command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
@@ -103,37 +104,33 @@ pub fn info_field<'a>(info: &'a str, field: &str) -> Option<&'a str> {
 
 /// Sends one command and reads its reply.
 pub fn send_command(stream: &mut Socket, words: &[&str]) -> io::Result<Answer> {
-    let mut request = format!("*{}\r\n", words.len());
-    for word in words {
-        request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
-    }
-    stream.write_all(request.as_bytes())?;
+    let mut request = Vec::new();
+    encode_command(words, &mut request);
+    stream.write_all(&request)?;
 
-    let (mut skipper, mut tally) = (ReplySkipper::default(), Tally::default());
-    let (mut reply, mut skipped) = (Vec::new(), 0);
+    let mut received = Vec::new();
     let mut piece = [0; 16 * 1024];
-    while tally.replies == 0 {
+    loop {
         let size = stream.read(&mut piece)?;
         if size == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        reply.extend_from_slice(&piece[..size]);
-        skipped += skipper
-            .skip(&reply[skipped..], &mut tally)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        received.extend_from_slice(&piece[..size]);
+        let read = Reply::parse(&received);
+        if let Some((reply, _)) = read.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
+            return Ok(Answer::of(&reply));
+        }
     }
-    Ok(interpret(&String::from_utf8_lossy(&reply)))
 }
 
-fn interpret(reply: &str) -> Answer {
-    let (line, rest) = reply.split_once("\r\n").unwrap_or((reply, ""));
-    match line.split_at_checked(1) {
-        Some(("+" | ":", text)) => Answer::Text(text.to_owned()),
-        Some(("-", text)) => Answer::Error(text.to_owned()),
-        Some(("$" | "=", size)) if size != "-1" => {
-            Answer::Text(rest.strip_suffix("\r\n").unwrap_or(rest).to_owned())
+impl Answer {
+    fn of(reply: &Reply) -> Self {
+        let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+        match reply {
+            Reply::Error(error) => Self::Error(text(error)),
+            Reply::Integer(number) => Self::Text(number.to_string()),
+            other => other.text().map_or(Self::Other, |bytes| Self::Text(text(bytes))),
         }
-        _ => Answer::Other,
     }
 }
 
@@ -157,6 +154,8 @@ mod tests {
 
     #[test]
     fn replies_are_classified() {
+        let interpret =
+            |bytes: &str| Answer::of(&Reply::parse(bytes.as_bytes()).expect("a reply").expect("whole").0);
         assert_eq!(interpret("+PONG\r\n"), Answer::Text("PONG".into()));
         assert_eq!(interpret(":12\r\n"), Answer::Text("12".into()));
         assert_eq!(interpret("$5\r\na\r\nbc\r\n"), Answer::Text("a\r\nbc".into()));

@@ -1,4 +1,6 @@
-//! Skips replies: parses the length lines and skips the bodies unread.
+//! Skips replies under load: parses the length lines and skips the bodies unread. `wire::response` reads whole replies,
+//! and an incomplete one again from its start, which would limit the measured rates; replies of which the content matters
+//! are read with it, in `control.rs`.
 //!
 //! Owns only the position inside the current reply, so a reply may arrive in any number of pieces and bodies
 //! of any size are never buffered. Counts replies, errors and nulls.

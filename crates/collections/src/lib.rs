@@ -11,6 +11,7 @@
 
 mod bits;
 mod entry;
+pub mod faults;
 mod hasher;
 mod memory;
 mod number;

@@ -9,6 +9,7 @@
 //! Start reading at `store/keyspace.rs`, then `latched.rs`, `latching.rs`.
 
 mod cycles;
+pub mod faults;
 mod latched;
 mod latching;
 mod prefetching;

@@ -39,7 +39,7 @@ pub use self::output::{Done, OutputError, Recipient, SnapshotOutput};
 pub use self::pass::{SaveError, Saved};
 use self::preserved::{Preserved, PreservedSink};
 pub use self::settings::Settings;
-pub use self::status::Status;
+pub use self::status::{SaveFigures, Status};
 pub use self::wakes::LatchWakes;
 
 /// The purpose of a snapshot.

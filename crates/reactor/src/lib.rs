@@ -23,6 +23,7 @@ mod connection_table;
 mod descriptor;
 mod epoll;
 mod event;
+pub mod faults;
 mod listener;
 mod options;
 mod reactor;

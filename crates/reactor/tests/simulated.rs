@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mixer::Mixer;
+use reactor::faults;
 use reactor::simulated::{Network, Peer, Settings};
 use reactor::{
     BackendChoice, CloseMode, CloseReason, Event, Listener, ListenerToken, Reactor, ReactorOptions,
@@ -182,7 +183,7 @@ fn a_seed_gives_the_same_run_again() {
 #[test]
 fn sends_completed_too_early_are_found() {
     const SEED_COUNT_MAX: u64 = 20;
-    let found = (0..SEED_COUNT_MAX).find(|seed| run(*seed, vec![Fault::SendSettledEarly]).failure.is_some());
+    let found = (0..SEED_COUNT_MAX).find(|seed| run(*seed, vec![faults::EARLY_SETTLE]).failure.is_some());
     eprintln!("found by seed {found:?}");
     assert!(found.is_some(), "not found in {SEED_COUNT_MAX} seeds");
 }

@@ -34,7 +34,9 @@ mod simulated {
     use persist::disk::crashing::{CrashingDisk, CrashingFile};
     use persist::disk::system::SystemDisk;
     use persist::disk::{Disk, DiskFile};
-    use sync::simulation::{self, Fault};
+    use sync::simulation;
+
+    use crate::faults;
 
     /// The longest operation, in virtual microseconds.
     const DELAY_US_MAX: u64 = 3000;
@@ -138,7 +140,7 @@ mod simulated {
         fn sync(&mut self) -> io::Result<()> {
             match self {
                 Self::System(file) => file.sync(),
-                Self::Crashing(_, true) if simulation::planted(Fault::BaseNotSynced) => Ok(()),
+                Self::Crashing(_, true) if simulation::planted(faults::EARLY_MANIFEST) => Ok(()),
                 Self::Crashing(file, _) => {
                     delay();
                     let result = file.sync();

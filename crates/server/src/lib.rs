@@ -19,6 +19,7 @@
 //! | `scripts`, `script_runs` | scripts and functions: what workers share, and how a worker runs them |
 //! | `logging` | the log |
 //! | `process` | the process: its identity, limits and supervisor |
+//! | `faults` | fixed defects that a simulation enables again |
 //!
 //! Start reading at `startup/start.rs`, then `worker.rs`, then `executor.rs`.
 
@@ -26,6 +27,7 @@ mod admin;
 mod connection;
 mod disk;
 mod executor;
+pub mod faults;
 mod links;
 mod logging;
 mod mail;

@@ -16,7 +16,7 @@ use base::limits::REPLAY_THREAD;
 use reactor::{Socket, Waker};
 use sync::RwLock;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use sync::simulation::{self, Fault, Gap, planted};
+use sync::simulation::{self, Gap, planted};
 use sync::{Mailbox, ThreadCounter};
 
 use crate::connection::Connection;
@@ -24,6 +24,7 @@ use crate::connection::client::UnblockReply;
 use crate::connection::listeners::{Origin, Relisten};
 use crate::connection::registry::Registry;
 use crate::connection::token::Token;
+use crate::faults;
 use crate::links::LinkMail;
 use invalidation::{Broadcast, Invalidation};
 use message::Message;
@@ -301,8 +302,8 @@ impl WorkerHandle {
     #[must_use]
     pub fn try_close(&self) -> bool {
         self.closed.store(true, Ordering::SeqCst);
-        let is_free = self.expected.load(Ordering::SeqCst) == 0
-            && (planted(Fault::MailToClosedHandle) || self.mailbox.close());
+        let is_free =
+            self.expected.load(Ordering::SeqCst) == 0 && (planted(faults::LOST_MAIL) || self.mailbox.close());
         if !is_free {
             self.closed.store(false, Ordering::SeqCst);
         }
@@ -332,7 +333,7 @@ impl WorkerHandle {
     }
 
     fn post(&self, mail: Mail) -> Result<(), Mail> {
-        if self.mailbox.post(mail)? && !planted(Fault::WakeOmitted) {
+        if self.mailbox.post(mail)? && !planted(faults::OMITTED_WAKE) {
             let waker = self.waker.read().unwrap_or_else(|poisoned| poisoned.into_inner());
             if let Some(waker) = &*waker {
                 waker.wake();

@@ -6,6 +6,8 @@
 mod declared_flags;
 mod engine;
 mod job;
+#[cfg(feature = "simulation")]
+mod planted;
 mod request;
 mod timing;
 mod worker_scripts;

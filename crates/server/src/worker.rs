@@ -41,7 +41,7 @@ use commands::session::SessionFlags;
 use os::clock::{self, Ticks, Uptime};
 use reactor::{Event, Reactor};
 use sync::atomic::Ordering;
-use sync::simulation::{Fault, planted};
+use sync::simulation::planted;
 
 use crate::admin::host::WorkerHost;
 use crate::connection::Life;
@@ -50,6 +50,7 @@ use crate::connection::client::{ParkedRequest, Wait};
 use crate::connection::listeners::Listeners;
 use crate::connection::token::Token;
 use crate::executor::{Executor, Planned, Processed};
+use crate::faults;
 use crate::mail::{BarrierRequest, Mail, WorkerHandle};
 use crate::monitoring::statistics::WorkerStatistics;
 use crate::pubsub::LocalSubscriptions;
@@ -246,17 +247,14 @@ impl Worker {
 
     fn set_time(&mut self, started: Ticks) {
         self.clock.now = Millis(clock::unix_millis());
-        self.clock.uptime = if planted(Fault::WallClockTimers) {
-            Uptime::from_raw(self.clock.now.0)
-        } else {
-            started.uptime()
-        };
+        self.clock.uptime =
+            if planted(faults::WALL_TIMERS) { Uptime::from_raw(self.clock.now.0) } else { started.uptime() };
         self.executor.set_time(self.clock.now, started);
     }
 
     /// The current time of the monotonic clock; `clock.uptime` is that of the start of the turn.
     fn uptime(&self) -> Uptime {
-        if planted(Fault::WallClockTimers) { self.clock.uptime } else { Ticks::now().uptime() }
+        if planted(faults::WALL_TIMERS) { self.clock.uptime } else { Ticks::now().uptime() }
     }
 
     fn read_mail(&mut self) {
@@ -548,7 +546,7 @@ impl Worker {
         if !self.executor.follow_users(&mut connection.client.session) {
             return;
         }
-        if planted(Fault::SubscriberKept) && connection.client.session.login.is_authenticated {
+        if planted(faults::KEPT_SUBSCRIBER) && connection.client.session.login.is_authenticated {
             connection.client.session.flags.remove(SessionFlags::CLOSE_AFTER_REPLY | SessionFlags::REVOKED);
             return;
         }

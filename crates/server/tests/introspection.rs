@@ -12,6 +12,61 @@ fn section(client: &mut Client, name: &str, prefix: &str) -> Vec<String> {
     text.lines().filter(|line| line.starts_with(prefix)).map(|line| line.trim_end().to_owned()).collect()
 }
 
+/// Each line of `INFO` is a row of `docs/info.md`, in its order; rows that are not always shown are missing here.
+#[test]
+fn info_shows_the_rows_of_its_page() {
+    let page = include_str!("../../../docs/info.md");
+    let mut rows = page.lines().filter_map(|line| match line.strip_prefix("## ") {
+        Some(section) => Some(section),
+        None => line.strip_prefix("| `")?.split('`').next(),
+    });
+    let server = Server::start(&["--io-threads", "3"]);
+    let mut client = server.client();
+    client.text(&["SET", "a", "1"]);
+    client.text(&["NOSUCH"]);
+    let text = client.text(&["INFO", "everything", "debug"]);
+    // A section without figures is not on the page.
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && line.trim() != "# Modules");
+    // The lines of adjacent rows with one label alternate.
+    let mut group: Vec<&str> = Vec::new();
+    let mut missing = Vec::new();
+    for line in lines {
+        let name = match line.trim().strip_prefix("# ") {
+            Some(title) => title.to_lowercase(),
+            None => line.split(':').next().unwrap().to_owned(),
+        };
+        if group.iter().any(|row| is_of_row(&name, row)) {
+            continue;
+        }
+        let before = missing.len();
+        let row = rows.by_ref().find(|row| {
+            let is_this = is_of_row(&name, row);
+            missing.extend((!is_this).then_some(*row));
+            is_this
+        });
+        let row = row
+            .unwrap_or_else(|| panic!("{name} is not a row, or not in its place: {:?}", &missing[before..]));
+        if !row.contains('{') || missing.len() > before {
+            group.clear();
+        }
+        group.extend(row.contains('{').then_some(row));
+    }
+    missing.extend(rows);
+    missing.retain(|row| !row.contains('{') && !row.starts_with("aof_") && !row.starts_with("loading_"));
+    assert_eq!(missing, ["min_slaves_good_slaves"]);
+}
+
+/// Whether a line with this name belongs to a row, whose label is in braces.
+fn is_of_row(name: &str, row: &str) -> bool {
+    match row.split_once('{').map(|(before, rest)| (before, rest.split_once('}').unwrap().1)) {
+        None => name == row,
+        Some((before, after)) => {
+            let label = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+            label.is_some_and(|label| !label.is_empty())
+        }
+    }
+}
+
 #[test]
 fn errors_are_counted_by_their_code() {
     let server = Server::start(&["--io-threads", "1"]);

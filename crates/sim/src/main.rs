@@ -58,7 +58,9 @@ const SUM: &str = "sum";
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if cli.list_faults {
-        sim::faults::ALL.iter().for_each(|known| println!("{:20} {}", known.name, known.meaning));
+        sim::faults::ALL
+            .iter()
+            .for_each(|known| println!("{:20} {}", known.fault.name, known.fault.meaning()));
         return ExitCode::SUCCESS;
     }
     match (cli.seed, cli.seeds) {
@@ -113,11 +115,11 @@ fn run_all(cli: &Cli, seeds: std::ops::Range<u64>, time: Option<Duration>) -> Ex
     );
     match (sum.failed, cli.fault) {
         (Some(seed), Some(fault)) => {
-            println!("{fault:?} was found after {} seed(s), by seed {seed}", sum.count.max(1));
+            println!("{} was found after {} seed(s), by seed {seed}", fault.name, sum.count.max(1));
             ExitCode::SUCCESS
         }
         (None, Some(fault)) => {
-            println!("{fault:?} was not found");
+            println!("{} was not found", fault.name);
             ExitCode::FAILURE
         }
         (failed, None) => exit_code(failed.is_none()),
@@ -169,7 +171,7 @@ fn run_elsewhere(cli: &Cli, seeds: std::ops::Range<u64>) -> std::io::Result<Sum>
         command.arg("--crashes");
     }
     if let Some(known) = known_fault(cli) {
-        command.args(["--fault", known.name]);
+        command.args(["--fault", known.fault.name]);
     }
     let output = command.stderr(Stdio::inherit()).output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

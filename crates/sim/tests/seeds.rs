@@ -67,10 +67,10 @@ fn planted_faults_are_found_within_their_bounds() {
 /// The process ends with the first seed that finds the fault.
 fn assert_found(known: &Known) {
     let output = Command::new(env!("CARGO_BIN_EXE_sim"))
-        .args(["--fault", known.name, "--seeds", &format!("0..{}", known.seed_count_max)])
+        .args(["--fault", known.fault.name, "--seeds", &format!("0..{}", known.seed_count_max)])
         .output()
         .expect("the binary is built");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let shows = known.signs.is_empty() || known.signs.iter().any(|sign| text.contains(sign));
-    assert!(output.status.success() && shows, "{}: {text}", known.name);
+    assert!(output.status.success() && shows, "{}: {text}", known.fault.name);
 }

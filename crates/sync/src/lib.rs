@@ -28,6 +28,7 @@
 pub mod allocator;
 pub mod counter;
 pub mod epoch;
+pub mod faults;
 pub mod mailbox;
 pub mod simulation;
 pub mod table;

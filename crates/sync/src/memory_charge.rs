@@ -1,7 +1,8 @@
 //! A memory charge: one item's contribution to a shared sum, which any thread can remove.
 
+use crate::faults;
 use crate::shim::{AtomicU64, Ordering};
-use crate::simulation::{Fault, planted};
+use crate::simulation::planted;
 
 /// The value of a released charge.
 const RELEASED: u64 = u64::MAX;
@@ -51,7 +52,7 @@ impl MemoryCharge {
     pub fn release(&self) -> u64 {
         // Pairs with the load in `is_released`.
         match self.0.swap(RELEASED, Ordering::AcqRel) {
-            _ if planted(Fault::ChargeKept) => 0,
+            _ if planted(faults::KEPT_CHARGE) => 0,
             RELEASED => 0,
             amount => amount,
         }

@@ -22,7 +22,7 @@
 //! | `stalled_us()` | for how long threads were stalled so far |
 //! | `trace(\|\| text)` | an event for the digest and the readable trace |
 //! | `without_points(f)` | runs `f` without scheduling points |
-//! | `planted(Fault::X)` | whether the defect is enabled |
+//! | `planted(faults::X)` | whether the defect is enabled |
 //! | `note_freed`, `note_used`, `assert_not_freed` | track memory that is read without a latch, if there is a `FreedMemory` |
 //!
 //! Time is virtual: it advances by `POINT_NS` per point, slightly with each switch, and to the next deadline
@@ -73,49 +73,41 @@ pub use self::{
 #[cfg(not(all(feature = "simulation", not(loom))))]
 pub use absent::*;
 
-/// A fixed defect that can be enabled again, to prove that the simulation finds it.
+/// A fixed defect that can be enabled again, to prove that the simulation finds it. The crate that had it declares it with
+/// [`planted_faults!`](crate::planted_faults), in its `faults.rs`; the code that it changes asks [`planted`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// A thread checks its mailbox and deregisters in two steps: mail in between is never read.
-    MailToClosedHandle,
-    /// Timers follow the wall clock.
-    WallClockTimers,
-    /// A quiet send is considered complete while completions wait in the overflow list.
-    SendSettledEarly,
-    /// A segment is retired before the hint that leads to it is unlinked.
-    RetireBeforeUnlink,
-    /// `CLIENT PAUSE` replies while running batches may still write.
-    PauseBeforeBarrier,
-    /// Replies leave before the changes that they show are synchronised.
-    ReplyBeforeSync,
-    /// The base of an append-only file is not synchronised before the manifest names it.
-    BaseNotSynced,
-    /// The effects of a command are logged after its latches are released, with those of later commands.
-    EffectsLate,
-    /// `ACL SETUSER` and its relatives reply while workers may still use the old permissions.
-    UsersBeforeBarrier,
-    /// `CLIENT TRACKING ON BCAST` replies while workers may make changes that they do not record for broadcasts.
-    BroadcastBeforeBarrier,
-    /// A transaction runs with the permissions with which its commands were queued.
-    ExecUnchecked,
-    /// A blocked request is served with the permissions with which it began to wait.
-    WaiterUnchecked,
-    /// A subscriber stays when its user may no longer use the channel.
-    SubscriberKept,
-    /// A script that has paused continues with the permissions with which it began.
-    ScriptUnchecked,
-    /// A script releases its latches while it is paused.
-    ScriptLetsGo,
-    /// A connection that is moved while a pause ends waits on.
-    PauseEndMissed,
-    /// A request is refused with `BUSY` as soon as a script holds its slot, however short that has run.
-    BusyEarly,
-    /// The memory of a connection that is closed stays charged.
-    ChargeKept,
-    /// Mail does not wake a worker that sleeps: it is read when the next timer ends.
-    WakeOmitted,
-    /// A lock-free addition is a load and a store.
-    TornAdd,
+pub struct Fault {
+    /// Its name, of lower-case words with dashes.
+    pub name: &'static str,
+    meaning: &'static str,
+}
+
+impl Fault {
+    /// Declares a fault. `meaning` is the sentence that is wrong with it.
+    #[must_use]
+    pub const fn new(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning }
+    }
+
+    /// What happens with it.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        self.meaning.trim_start()
+    }
+}
+
+/// Declares the faults of a crate, each as a constant with its meaning and name, and `ALL`, the list of them.
+#[macro_export]
+macro_rules! planted_faults {
+    ($(#[doc = $meaning:literal] $fault:ident = $name:literal;)+) => {
+        $(
+            #[doc = $meaning]
+            pub const $fault: $crate::simulation::Fault = $crate::simulation::Fault::new($name, $meaning);
+        )+
+
+        /// All faults of this crate.
+        pub const ALL: &[$crate::simulation::Fault] = &[$($fault),+];
+    };
 }
 
 /// A gap between two steps, in which other threads either must not intervene or must be able to. A long stall

@@ -13,6 +13,7 @@ mod layers;
 mod manifest;
 mod shim;
 mod sources;
+mod third_party;
 mod tree;
 mod words;
 

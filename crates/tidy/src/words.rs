@@ -25,7 +25,7 @@ static RETIRED: &[(&str, &str)] = &[
     ("LetThrough", "Admitted"),
     ("Limbo", "Retired"),
     ("Listened", "NamedAudience"),
-    ("MailToClosedSeat", "MailToClosedHandle"),
+    ("MailToClosedSeat", "LOST_MAIL"),
     ("MemberProbe", "SoughtMember"),
     ("NotOffered", "Unsupported"),
     ("PartOf", "RequestedRange"),

@@ -1,9 +1,10 @@
 //! Emptying, exchanging and retiring the contents of a table.
 
-use sync::simulation::{self, Fault, Gap, planted};
+use sync::simulation::{self, Gap, planted};
 
 use super::Table;
 use crate::entry::owned_entry::OwnedEntry;
+use crate::faults;
 use crate::memory::heap::Heap;
 use crate::memory::replaced::Retired;
 use crate::table::directory::Directory;
@@ -51,7 +52,7 @@ impl Table {
 
     /// Queues memory to which the table itself no longer leads, or retires it at once if there is no hint.
     pub(super) fn retire(&mut self, retired: Retired) {
-        if self.has_hint && !planted(Fault::RetireBeforeUnlink) {
+        if self.has_hint && !planted(faults::EARLY_RETIRE) {
             self.replaced.push(retired);
         } else {
             Heap::retire(retired);

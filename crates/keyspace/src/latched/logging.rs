@@ -3,9 +3,10 @@
 
 use std::cell::Cell;
 
+use crate::faults;
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Lsn, Slot};
-use sync::simulation::{Fault, planted};
+use sync::simulation::planted;
 use sync::write_log::LogWriter;
 
 use super::Latched;
@@ -39,7 +40,7 @@ impl LogAccess {
 impl Latched<'_> {
     /// Appends the recorded effects to the log, while the latches are still held.
     pub fn log_effects(&mut self) {
-        if self.effects.is_empty() || (planted(Fault::EffectsLate) && self.effects.size() < 100) {
+        if self.effects.is_empty() || (planted(faults::LATE_EFFECTS) && self.effects.size() < 100) {
             return;
         }
         let Some(end) = self.effects.drain(self.log.writer.as_mut()) else { return };

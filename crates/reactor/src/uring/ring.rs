@@ -7,11 +7,12 @@ use std::io;
 use std::time::Duration;
 
 use io_uring::types::BufRingEntry;
-use sync::simulation::{Fault, planted};
+use sync::simulation::planted;
 
 use super::kernel::KernelQueues;
 use super::request::{Completion, Request};
 use crate::descriptor::Descriptor;
+use crate::faults;
 use crate::sys;
 
 pub(super) struct Ring {
@@ -92,7 +93,7 @@ impl Ring {
         // SAFETY: (1) is the callee's condition.
         while !dispatch!(&mut self.queues, queues => unsafe { queues.try_push(request) }) {
             self.enter(0, None)?;
-            if !planted(Fault::SendSettledEarly) {
+            if !planted(faults::EARLY_SETTLE) {
                 self.reap()?;
             }
         }
@@ -164,8 +165,7 @@ impl Ring {
     #[inline]
     fn reap(&mut self) -> io::Result<()> {
         dispatch!(&mut self.queues, queues => queues.take(&mut self.reaped));
-        while dispatch!(&mut self.queues, queues => queues.has_overflowed())
-            && !planted(Fault::SendSettledEarly)
+        while dispatch!(&mut self.queues, queues => queues.has_overflowed()) && !planted(faults::EARLY_SETTLE)
         {
             self.flush_overflow()?;
             dispatch!(&mut self.queues, queues => queues.take(&mut self.reaped));

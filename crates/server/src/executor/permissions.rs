@@ -6,11 +6,12 @@ use commands::acl::DenialEvent;
 use commands::command::Flags;
 use commands::session::Session;
 use commands::table::{CATALOGUE, ResolvedCommand};
-use sync::simulation::{self, Fault};
+use sync::simulation;
 use wire::request::Args;
 
 use super::{Executor, Step};
 use crate::connection::client::Client;
+use crate::faults;
 
 impl Executor {
     /// Whether the connection has to authenticate first.
@@ -23,7 +24,7 @@ impl Executor {
     /// the request: its user is deleted, or may no longer have a subscription.
     #[inline]
     pub fn follow_users(&mut self, session: &mut Session) -> bool {
-        if simulation::planted(Fault::ExecUnchecked) && session.in_multi() {
+        if simulation::planted(faults::UNCHECKED_EXEC) && session.in_multi() {
             return false;
         }
         // A session that has just authenticated may have newer users than this worker.

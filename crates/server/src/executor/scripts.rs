@@ -11,13 +11,14 @@ use commands::session::{Session, SessionFlags};
 use commands::table::{NUMBERED, ResolvedCommand};
 use keyspace::Busy;
 use os::clock::Ticks;
-use sync::simulation::{Fault, planted};
+use sync::simulation::planted;
 use wire::request::{Args, ArgsBuf};
 
 use super::handler::{context, run_handler};
 use super::special_modes::wait_for_congestion;
 use super::{CurrentRequest, Executor, Step};
 use crate::connection::client::Client;
+use crate::faults;
 use crate::scripts::ScriptLatches;
 use crate::scripts::errors;
 
@@ -46,7 +47,7 @@ impl Executor {
         found: ResolvedCommand,
         busy: Busy,
     ) -> Option<Step> {
-        let threshold_ms = match planted(Fault::BusyEarly) {
+        let threshold_ms = match planted(faults::EARLY_BUSY) {
             true => 1,
             false => self.settings.config.busy_reply_threshold,
         };

@@ -28,7 +28,7 @@ use commands::tracking::Tracking;
 use config::Config;
 use keyspace::{Busy, Latched, Latches, OwnedKey, SCRIPT_TOKEN, Waiter};
 use os::clock::Ticks;
-use sync::simulation::{Fault, planted};
+use sync::simulation::planted;
 use sync::{Mode, PutBack, TryServe};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
@@ -37,6 +37,7 @@ use super::handler::{context, run_handler};
 use super::{CurrentRequest, Executor};
 use crate::connection::client::{BlockedRequest, Client, ParkedRequest};
 use crate::connection::token::Token;
+use crate::faults;
 use crate::mail::Mail;
 use crate::monitoring::command_log::{self, Cost};
 use crate::monitoring::statistics::WorkerStatistics;
@@ -349,7 +350,7 @@ impl Serving<'_> {
     /// The reply, if it may not.
     fn check_permission(&self, waiter: &Waiter, request: &WaitingRequest) -> Result<(), Vec<u8>> {
         let users = &self.shared.users;
-        if request.users_version >= users.version() || planted(Fault::WaiterUnchecked) {
+        if request.users_version >= users.version() || planted(faults::UNCHECKED_WAITER) {
             return Ok(());
         }
         let users = users.load_full();

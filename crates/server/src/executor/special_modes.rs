@@ -1,7 +1,6 @@
 //! The handling of requests in special modes: pauses, transactions being queued, monitors, suppressed
 //! replies, expired keys to delete, slow and large commands to log.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use base::DbIndex;
@@ -10,9 +9,8 @@ use commands::command::{Access, Command, Flags};
 use commands::context::PlannedKey;
 use commands::error::CommandError;
 use commands::session::{BlockReason, SessionFlags};
-use commands::table::{CATALOGUE, ResolvedCommand};
+use commands::table::ResolvedCommand;
 use os::clock::{Ticks, Uptime};
-use sync::simulation::{Fault, planted};
 use sync::write_log::Room;
 use wire::number::parse_i64_strict;
 use wire::reply::ReplyBuffer;
@@ -20,6 +18,7 @@ use wire::request::Args;
 
 use super::{Executor, Step};
 use crate::connection::client::Client;
+use crate::faults;
 use crate::mail::{BarrierRequest, Mail};
 use crate::monitoring::command_log::Cost;
 use crate::request::admission::{self, Candidate, Hindrance, Origin, queued_by};
@@ -61,7 +60,7 @@ impl Executor {
             && !is_shown_afterwards(found.command)
             && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
         {
-            self.feed_monitors(client, found, args);
+            self.shared.hub.show_to_monitors(self.thread, &client.session, found, args);
         }
         None
     }
@@ -204,13 +203,7 @@ impl Executor {
     pub(super) fn begin_barrier(&mut self, client: &mut Client) {
         // The flush after `CONFIG SET appendfsync always` already follows it.
         self.follow_config();
-        let name = client.session.ran.last.map(|id| CATALOGUE.name(id));
-        let fault = match name {
-            Some("client|pause") => Fault::PauseBeforeBarrier,
-            Some("client|tracking") => Fault::BroadcastBeforeBarrier,
-            _ => Fault::UsersBeforeBarrier,
-        };
-        if planted(fault) {
+        if faults::omits_barrier(self.flags.is_set(GlobalFlags::ANY_PAUSE), client.session.flags) {
             return;
         }
         self.request_barrier(client, BlockReason::Barrier);
@@ -282,14 +275,8 @@ impl Executor {
             && self.flags.is_set(GlobalFlags::MONITORED)
             && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
         {
-            self.feed_monitors(client, found, args);
+            self.shared.hub.show_to_monitors(self.thread, &client.session, found, args);
         }
-    }
-
-    fn feed_monitors(&self, client: &Client, found: ResolvedCommand, args: Args<'_>) {
-        let line: Arc<[u8]> =
-            crate::monitoring::monitor::line(&client.session, found, args, os::clock::unix_micros()).into();
-        self.shared.hub.post_to_monitors(self.thread, &line);
     }
 
     /// Suppresses or keeps a reply by `CLIENT REPLY`, for a request that was answered without being run.

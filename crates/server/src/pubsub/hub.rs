@@ -22,16 +22,21 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use base::limits::{REPLAY_THREAD, THREAD_COUNT_MAX};
+use commands::session::Session;
 use commands::subscriptions::SubscriptionKind;
+use commands::table::ResolvedCommand;
 use commands::tracking::Redirection;
 use config::Config;
+use os::clock;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sync::{HashMap, Inside, Mutex, MutexGuard, OnceLock, Padded, Passage, RandomState};
+use wire::request::Args;
 
 use super::names::{Audience, Channels, NamedAudience, Patterns};
 use crate::connection::registry::Registry;
 use crate::mail::message::{Heading, Message, SHARED_TEXT_SIZE_MIN};
 use crate::mail::{Mail, Workers};
+use crate::monitoring::monitor;
 
 /// Locks for the order of messages, to which channels are assigned by hash.
 const ORDER_COUNT: usize = 64;
@@ -164,11 +169,12 @@ impl Hub {
         let _ = self.clients.set(clients);
     }
 
-    /// Sends a line from a worker to the monitors.
-    pub fn post_to_monitors(&self, sender: usize, line: &Arc<[u8]>) {
+    /// Shows a request that runs on a worker to the monitors of all workers.
+    pub fn show_to_monitors(&self, sender: usize, session: &Session, found: ResolvedCommand, args: Args<'_>) {
+        let line: Arc<[u8]> = monitor::line(session, found, args, clock::unix_micros()).into();
         for thread in self.workers.occupied() {
             self.expect(Some(sender), thread, line.len() as u64);
-            self.workers.post(thread, Mail::Monitor(Arc::clone(line)));
+            self.workers.post(thread, Mail::Monitor(Arc::clone(&line)));
         }
     }
 

@@ -17,7 +17,7 @@ use os::clock::Ticks;
 use script::{LogLevel, Runnable, ScriptFlags, Server, Verdict};
 use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
-use sync::simulation::{self, Fault, Gap};
+use sync::simulation::{self, Gap};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
@@ -352,7 +352,8 @@ impl Server for Job {
         // Without the time that a simulation lets pass here, which does not depend on the number of instructions.
         let passed_ns = self.timing.since_interrupt_ns();
         simulation::pass(Gap::ScriptHook);
-        if simulation::planted(Fault::ScriptLetsGo) {
+        #[cfg(feature = "simulation")]
+        if simulation::planted(crate::faults::LOOSE_SCRIPT) {
             self.let_go();
         }
         let now = self.timing.interrupted(passed_ns);

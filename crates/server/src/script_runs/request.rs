@@ -16,11 +16,12 @@ use commands::table::ResolvedCommand;
 use keyspace::SCRIPT_TOKEN;
 use os::clock::Ticks;
 use sync::atomic::Ordering;
-use sync::simulation::{Fault, planted};
+use sync::simulation::planted;
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
 use super::job::{Code, Job};
+use crate::faults;
 use crate::monitoring::command_log::Cost;
 use crate::request::admission::{self, Candidate, Hindrance, Origin};
 use crate::scripts::{ScriptLatches, errors};
@@ -106,7 +107,7 @@ impl Job {
         }
         if self.session.login.users_version < self.shared.users.version()
             && !self.observed.has_written
-            && !planted(Fault::ScriptUnchecked)
+            && !planted(faults::UNCHECKED_SCRIPT)
         {
             self.follow_users(found)?;
         }
@@ -303,24 +304,6 @@ impl Job {
         Ok(has_waited)
     }
 
-    /// Pauses without latches: a planted fault. The token is latched again first.
-    #[cold]
-    pub(super) fn let_go(&mut self) {
-        let held = self.data.held_slots();
-        self.latches.release(&mut self.data);
-        if let Some(pause) = &self.timing.pause {
-            pause();
-        }
-        for slot in held {
-            while !self.latches.try_latch_extra(&mut self.data, slot) {
-                match &self.timing.pause {
-                    Some(pause) => pause(),
-                    None => sync::thread::yield_now(),
-                }
-            }
-        }
-    }
-
     fn run(&mut self, found: ResolvedCommand, args: Args<'_>, out: &mut Vec<u8>) {
         let began = Ticks::now();
         let protocol = self.session.protocol;
@@ -356,9 +339,7 @@ impl Job {
         let unshown = Flags::SKIP_MONITOR | Flags::ADMIN;
         if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) && !found.command.flags.intersects(unshown)
         {
-            let now = os::clock::unix_micros();
-            let line: Arc<[u8]> = crate::monitoring::monitor::line(&self.session, found, args, now).into();
-            self.shared.hub.post_to_monitors(self.thread, &line);
+            self.shared.hub.show_to_monitors(self.thread, &self.session, found, args);
         }
     }
 }

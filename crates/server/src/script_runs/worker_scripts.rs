@@ -396,9 +396,7 @@ impl WorkerScripts {
     pub fn feed_monitors(&self, ctx: &Ctx<'_>) {
         if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) {
             let found = ResolvedCommand { command: ctx.command, id: ctx.id, plan_kind: PlanKind::Other };
-            let now = os::clock::unix_micros();
-            let line: Arc<[u8]> = crate::monitoring::monitor::line(ctx.session, found, ctx.args, now).into();
-            self.shared.hub.post_to_monitors(self.thread, &line);
+            self.shared.hub.show_to_monitors(self.thread, ctx.session, found, ctx.args);
         }
     }
 

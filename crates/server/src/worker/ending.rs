@@ -7,10 +7,11 @@
 //! it again.
 
 use os::clock::Uptime;
-use sync::simulation::{Fault, planted};
+use sync::simulation::planted;
 
 use super::Worker;
 use crate::connection::token::Token;
+use crate::faults;
 
 /// The largest last output that is expected to be taken at once by an empty socket, in bytes.
 const LAST_OUTPUT_SIZE_MAX: usize = 256 << 10;
@@ -35,7 +36,7 @@ impl Worker {
             && self.links.is_empty()
             && (self.ending.is_stopping || self.executor.scripts.has_none_paused())
             && (self.ending.is_stopping || self.waits.paused_serves.is_empty())
-            && (self.has_settled() || planted(Fault::MailToClosedHandle))
+            && (self.has_settled() || planted(faults::LOST_MAIL))
             && self.shared.try_vacate(self.index)
     }
 

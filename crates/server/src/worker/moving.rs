@@ -4,12 +4,13 @@
 use commands::session::BlockReason;
 use os::clock::Uptime;
 use reactor::Socket;
-use sync::simulation::{Fault, planted};
+use sync::simulation::planted;
 
 use super::Worker;
 use crate::connection::client::UnblockReply;
 use crate::connection::token::Token;
 use crate::connection::{Connection, Life};
+use crate::faults;
 use crate::mail::{Mail, MovedConnection};
 
 impl Worker {
@@ -154,7 +155,7 @@ impl Worker {
             .connections
             .find_mut(token)
             .is_some_and(|connection| connection.client.block_reason() == Some(&BlockReason::Pause));
-        if is_paused && !planted(Fault::PauseEndMissed) {
+        if is_paused && !planted(faults::MISSED_UNPAUSE) {
             self.end_wait(token, UnblockReply::Timeout);
         } else {
             self.run_query(token);

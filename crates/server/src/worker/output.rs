@@ -9,7 +9,7 @@ use config::ClientClass;
 use os::clock::{Ticks, Uptime};
 use reactor::CloseMode;
 use sync::atomic::Ordering;
-use sync::simulation::{self, Fault};
+use sync::simulation;
 
 use super::Worker;
 use super::connection_table::ConnectionTable;
@@ -19,6 +19,7 @@ use crate::connection::large_argument::LargeArgument;
 use crate::connection::query_buffer::QueryBuffer;
 use crate::connection::token::Token;
 use crate::executor::WorkerSettings;
+use crate::faults;
 use crate::logging;
 use crate::mail::invalidation::Invalidation;
 use crate::mail::message::Message;
@@ -456,7 +457,7 @@ fn must_wait(connection: &mut Connection, shared: &Shared, settings: &WorkerSett
     connection.client.logged.is_some() && awaits_log(connection, now)
         || connection.client.session.reply_lsn > shared.persistence.append_only.released.end()
             && settings.awaits_disk
-            && !simulation::planted(Fault::ReplyBeforeSync)
+            && !simulation::planted(faults::EARLY_REPLY)
 }
 
 /// Whether the output of a connection must wait for the lines that its requests have logged.

@@ -200,6 +200,8 @@ fn threads_are_stalled_in_the_gaps_that_were_chosen() {
     assert_eq!(stalled.digest, add_with_gap(vec![(Gap::ReceiverChosen, 100)]).digest);
 }
 
+const TORN_ADD: Fault = Fault::new("torn-add", "A lock-free addition is a load and a store.");
+
 #[test]
 fn extensions_and_traces_are_the_simulations() {
     let lines = Arc::new(Mutex::new(Vec::new()));
@@ -208,7 +210,7 @@ fn extensions_and_traces_are_the_simulations() {
         trace: Some(Box::new(move |_, thread, text| {
             sink.lock().expect("not poisoned").push(format!("{thread}: {text}"));
         })),
-        faults: vec![Fault::TornAdd],
+        faults: vec![TORN_ADD],
         ..SchedulerOptions::default()
     };
     let scheduler = Scheduler::new(5, options);
@@ -216,12 +218,12 @@ fn extensions_and_traces_are_the_simulations() {
     let outcome = scheduler.run(|| {
         assert_eq!(extension::<u32>().as_deref(), Some(&42));
         assert!(extension::<u64>().is_none());
-        assert!(planted(Fault::TornAdd) && !planted(Fault::MailToClosedHandle));
+        assert!(planted(TORN_ADD) && !planted(crate::faults::KEPT_CHARGE));
         trace(|| "hello".to_owned());
     });
     assert_eq!(outcome.failure, None);
     assert_eq!(*lines.lock().expect("not poisoned"), ["main: hello"]);
-    assert!(!planted(Fault::TornAdd) && random_u64().is_none() && !is_simulated());
+    assert!(!planted(TORN_ADD) && random_u64().is_none() && !is_simulated());
 }
 
 /// A program with three threads and each lock, channel and clock of the shim: its runs are reproducible.

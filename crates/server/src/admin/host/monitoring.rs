@@ -1,7 +1,5 @@
 //! Statistics, command logs and latencies.
 
-use std::sync::Arc;
-
 use commands::command::Flags;
 use commands::error::CommandError;
 use commands::host::{
@@ -48,9 +46,7 @@ impl ServerReport for WorkerHost {
         }
         let unshown = Flags::SKIP_MONITOR | Flags::ADMIN;
         if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) && !command.flags.intersects(unshown) {
-            let line = crate::monitoring::monitor::line(session, queued.found, args, clock::unix_micros());
-            let line: Arc<[u8]> = line.into();
-            self.shared.hub.post_to_monitors(self.thread, &line);
+            self.shared.hub.show_to_monitors(self.thread, session, queued.found, args);
         }
     }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::faults;
 use commands::acl::{DenialEvent, LoggedDenial, Users};
 use commands::error::CommandError;
 use commands::host::UserAdmin;
 use commands::session::Session;
-use sync::simulation::{self, Fault};
+use sync::simulation;
 
 use super::WorkerHost;
 
@@ -16,7 +17,7 @@ impl UserAdmin for WorkerHost {
     }
 
     fn users_version(&self) -> u64 {
-        if simulation::planted(Fault::ExecUnchecked) {
+        if simulation::planted(faults::UNCHECKED_EXEC) {
             return 0;
         }
         self.shared.users.version()

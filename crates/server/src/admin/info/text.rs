@@ -3,24 +3,13 @@
 
 use wire::number::{write_i64, write_u64};
 
+use super::figure::{Figure, Section, Value};
+use super::gathered::Gathered;
+use super::labels::Label;
+
 /// The text, made of sections.
 #[derive(Default)]
 pub struct Text(Vec<u8>);
-
-/// A value in a line.
-pub trait Figure {
-    /// Appends the value to `out`.
-    fn write(&self, out: &mut Vec<u8>);
-}
-
-/// A number with two decimals.
-pub struct Hundredths(pub f64);
-
-/// A number with six decimals.
-pub struct Millionths(pub f64);
-
-/// A number of bytes for human readers: in the largest unit that fits, with two decimals.
-pub struct Human(pub u64);
 
 impl Text {
     /// Returns an empty text with capacity for all sections.
@@ -33,8 +22,18 @@ impl Text {
         self.0.capacity()
     }
 
-    /// Begins a section.
-    pub fn section(&mut self, title: &str) {
+    /// Writes a section: its figures in their order, adjacent ones with equal labels label by label.
+    pub fn section(&mut self, section: &Section, gathered: &Gathered<'_>) {
+        self.heading(section.title);
+        for group in section.figures.chunk_by(|one, next| one.labels == next.labels) {
+            match group[0].labels {
+                Some(labels) => labels.visit(gathered, |label| self.group(group, gathered, label)),
+                None => self.group(group, gathered, &Label::NONE),
+            }
+        }
+    }
+
+    fn heading(&mut self, title: &str) {
         if !self.0.is_empty() {
             self.0.extend_from_slice(b"\r\n");
         }
@@ -43,30 +42,33 @@ impl Text {
         self.0.extend_from_slice(b"\r\n");
     }
 
-    /// Writes one line.
-    pub fn line(&mut self, name: &str, value: impl Figure) {
-        self.write_line(name, &value);
-    }
-
-    /// Writes several lines.
-    pub fn lines(&mut self, lines: &[(&str, &dyn Figure)]) {
-        for (name, value) in lines {
-            self.write_line(name, *value);
+    fn group(&mut self, figures: &[Figure], gathered: &Gathered<'_>, label: &Label<'_>) {
+        for figure in figures {
+            // Not moved: it was just written in parts, which a copy would wait for.
+            let value = (figure.read)(gathered, label);
+            if let Some(value) = &value {
+                self.line(figure, label, value);
+            }
         }
     }
 
-    fn write_line(&mut self, name: &str, value: &dyn Figure) {
-        self.0.extend_from_slice(name.as_bytes());
+    fn line(&mut self, figure: &Figure, label: &Label<'_>, value: &Value<'_>) {
+        match figure.labels {
+            None => self.0.extend_from_slice(figure.name.as_bytes()),
+            Some(_) => self.name(figure.name_parts(), label),
+        }
         self.0.push(b':');
-        value.write(&mut self.0);
+        write_value(&mut self.0, value);
         self.0.extend_from_slice(b"\r\n");
     }
 
-    /// Writes a number under two names, the second time for human readers.
-    pub fn size(&mut self, name: &str, size: u64) {
-        self.write_line(name, &size);
-        self.0.extend_from_slice(name.as_bytes());
-        self.write_line("_human", &Human(size));
+    fn name(&mut self, (before, after): (&str, &str), label: &Label<'_>) {
+        self.0.extend_from_slice(before.as_bytes());
+        match label.name {
+            Some(name) => self.0.extend_from_slice(name.as_bytes()),
+            None => write_u64(&mut self.0, label.index as u64),
+        }
+        self.0.extend_from_slice(after.as_bytes());
     }
 
     /// Returns the whole text.
@@ -76,58 +78,45 @@ impl Text {
     }
 }
 
-macro_rules! figures {
-    ($write:ident as $wide:ty: $($number:ty),*) => {$(
-        impl Figure for $number {
-            fn write(&self, out: &mut Vec<u8>) {
-                $write(out, *self as $wide);
+fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::Whole(number) => write_u64(out, *number),
+        Value::Signed(number) => write_i64(out, *number),
+        Value::Hundredths(number) => write_fixed(out, *number, 2),
+        Value::Thousandths(number) => write_fixed(out, *number, 3),
+        Value::Millionths(number) => write_fixed(out, *number, 6),
+        Value::Percent(number) => {
+            write_fixed(out, *number, 2);
+            out.push(b'%');
+        }
+        Value::Human(size) => write_human(out, *size),
+        Value::Text(text) => out.extend_from_slice(text.as_bytes()),
+        Value::Pairs(pairs) => {
+            for (index, (name, value)) in pairs.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                out.extend_from_slice(name.as_bytes());
+                out.push(b'=');
+                write_value(out, value);
             }
         }
-    )*};
-}
-
-figures!(write_u64 as u64: u8, u16, u32, u64, usize);
-figures!(write_i64 as i64: i32, i64);
-
-impl Figure for &str {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.as_bytes());
     }
 }
 
-impl Figure for String {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.as_bytes());
-    }
-}
-
-impl Figure for Hundredths {
-    fn write(&self, out: &mut Vec<u8>) {
-        write_fixed(out, self.0, 2);
-    }
-}
-
-impl Figure for Millionths {
-    fn write(&self, out: &mut Vec<u8>) {
-        write_fixed(out, self.0, 6);
-    }
-}
-
-impl Figure for Human {
-    fn write(&self, out: &mut Vec<u8>) {
-        let size = self.0 as f64;
-        let (number, unit) = match self.0 {
-            0..1024 => {
-                write_u64(out, self.0);
-                return out.push(b'B');
-            }
-            1024..0x10_0000 => (size / 1024.0, b'K'),
-            0x10_0000..0x4000_0000 => (size / f64::from(1 << 20), b'M'),
-            _ => (size / f64::from(1 << 30), b'G'),
-        };
-        write_fixed(out, number, 2);
-        out.push(unit);
-    }
+fn write_human(out: &mut Vec<u8>, bytes: u64) {
+    let size = bytes as f64;
+    let (number, unit) = match bytes {
+        0..1024 => {
+            write_u64(out, bytes);
+            return out.push(b'B');
+        }
+        1024..0x10_0000 => (size / 1024.0, b'K'),
+        0x10_0000..0x4000_0000 => (size / f64::from(1 << 20), b'M'),
+        _ => (size / f64::from(1 << 30), b'G'),
+    };
+    write_fixed(out, number, 2);
+    out.push(unit);
 }
 
 /// Writes a number with this many decimals, rounded half up. Exact for `INFO`: for values below 2^53 units of
@@ -148,22 +137,27 @@ fn write_fixed(out: &mut Vec<u8>, number: f64, decimals: u32) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::figure::{Kind, Unit};
+    use super::super::labels::Labels;
     use super::*;
 
-    fn shown(figure: impl Figure) -> String {
+    fn shown<'a>(value: impl Into<Value<'a>>) -> String {
         let mut out = Vec::new();
-        figure.write(&mut out);
+        write_value(&mut out, &value.into());
         String::from_utf8(out).expect("the output is UTF-8")
     }
 
     #[test]
     fn numbers() {
         assert_eq!(shown(-1), "-1");
+        assert_eq!(shown(true), "1");
         assert_eq!(shown(u64::MAX), u64::MAX.to_string());
         assert_eq!(shown(i64::MIN), i64::MIN.to_string());
         for number in [0.0, 0.01, 1.0, 12.3, 99.999, 1024.5, 123_456_789.12, -3.5] {
-            assert_eq!(shown(Hundredths(number)), format!("{number:.2}"));
-            assert_eq!(shown(Millionths(number)), format!("{number:.6}"));
+            assert_eq!(shown(Value::Hundredths(number)), format!("{number:.2}"));
+            assert_eq!(shown(Value::Thousandths(number)), format!("{number:.3}"));
+            assert_eq!(shown(Value::Millionths(number)), format!("{number:.6}"));
+            assert_eq!(shown(Value::Percent(number)), format!("{number:.2}%"));
         }
         for (size, text) in [
             (0, "0B"),
@@ -172,19 +166,27 @@ mod tests {
             (5 << 20, "5.00M"),
             ((5 << 30) + (1 << 29), "5.50G"),
         ] {
-            assert_eq!(shown(Human(size)), text);
+            assert_eq!(shown(Value::Human(size)), text);
         }
     }
 
     #[test]
-    fn sections_and_lines() {
+    fn lines() {
+        let of = |name, labels| Figure {
+            name,
+            kind: Kind::Text,
+            unit: Unit::None,
+            doc: "",
+            labels,
+            read: |_, _| None,
+        };
         let mut text = Text::new();
-        text.section("A");
-        text.line("one", 1);
-        text.section("B");
-        text.lines(&[("two", &"2"), ("three", &Hundredths(3.0))]);
-        text.size("four", 2048);
-        let expected = "# A\r\none:1\r\n\r\n# B\r\ntwo:2\r\nthree:3.00\r\nfour:2048\r\nfour_human:2.00K\r\n";
-        assert_eq!(text.into_string(), expected);
+        text.heading("A");
+        text.line(&of("one", None), &Label::NONE, &1.into());
+        text.heading("B");
+        let pairs = Value::record([("keys", 1.into()), ("mean", Value::Hundredths(2.0))]);
+        let database = of("db{database}_x", Some(Labels::Database));
+        text.line(&database, &Label { index: 2, name: None }, &pairs);
+        assert_eq!(text.into_string(), "# A\r\none:1\r\n\r\n# B\r\ndb2_x:keys=1,mean=2.00\r\n");
     }
 }

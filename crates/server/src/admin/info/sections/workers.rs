@@ -1,0 +1,87 @@
+//! `threads`, `cpu` and `debug`: the workers, their CPU time and their event loops.
+
+use std::time::Duration;
+
+use super::super::figure::Unit::{None as NoUnit, Permille};
+use super::super::figure::Value::Millionths;
+use super::super::figure::{Field, Figure, Value, figures};
+use super::super::gathered::Gathered;
+
+const WORKER: &[Field] = &[
+    Field::gauge("clients", NoUnit, "The connections of the worker."),
+    Field::counter("reads", NoUnit, "The reads from connections."),
+    Field::counter("writes", NoUnit, "The writes to connections."),
+    Field::counter("commands", NoUnit, "The commands that it has run."),
+    Field::gauge("busy_permille", Permille, "The share of its recent time in which it did not wait."),
+];
+
+pub static THREADS: &[Figure] = figures! { |all|
+    /// A worker that runs.
+    record(WORKER) "io_thread_{worker}", each Worker as label = worker(all, label.index);
+};
+
+pub static CPU: &[Figure] = figures! { |all|
+    /// The CPU time of the process in the kernel.
+    counter "used_cpu_sys": Seconds = seconds(all.usage()[0].system);
+    /// The CPU time of the process outside the kernel.
+    counter "used_cpu_user": Seconds = seconds(all.usage()[0].user);
+    /// The CPU time of ended child processes in the kernel.
+    counter "used_cpu_sys_children": Seconds = seconds(all.usage()[1].system);
+    /// The CPU time of ended child processes outside the kernel.
+    counter "used_cpu_user_children": Seconds = seconds(all.usage()[1].user);
+    /// The CPU time of the first worker in the kernel.
+    counter "used_cpu_sys_main_thread": Seconds = system_time(all, 0);
+    /// The CPU time of the first worker outside the kernel.
+    counter "used_cpu_user_main_thread": Seconds = user_time(all, 0);
+    /// The time in which the first worker did not wait.
+    counter "used_active_time_main_thread": Seconds = active_time(all, 0);
+    /// The time in which another worker did not wait.
+    counter "used_active_time_io_thread_{worker}": Seconds, each OtherWorker as label = active_time(all, label.index);
+    /// The CPU time of another worker in the kernel.
+    counter "used_cpu_sys_io_thread_{worker}": Seconds, each OtherWorker as label = system_time(all, label.index);
+    /// The CPU time of another worker outside the kernel.
+    counter "used_cpu_user_io_thread_{worker}": Seconds, each OtherWorker as label = user_time(all, label.index);
+};
+
+pub static DEBUG: &[Figure] = figures! { |all|
+    /// Always 0: another thread writes the append-only file.
+    counter "eventloop_duration_aof_sum": Microseconds = 0;
+    /// The time that periodic work took.
+    counter "eventloop_duration_cron_sum": Microseconds = all.sum(|thread| &thread.cron_ns) / 1000;
+    /// The longest turn of an event loop.
+    gauge "eventloop_duration_max": Microseconds = all.shared.monitoring.statistics.max(|thread| &thread.turn_ns_max) / 1000;
+    /// The most commands of a turn.
+    gauge "eventloop_cmd_per_cycle_max" = all.shared.monitoring.statistics.max(|thread| &thread.turn_commands_max);
+};
+
+fn worker(all: &Gathered<'_>, index: usize) -> Value<'static> {
+    let (handle, statistics) =
+        (all.shared.workers.handle(index), all.shared.monitoring.statistics.thread(index));
+    Value::record([
+        ("clients", handle.connection_count.value().into()),
+        ("reads", statistics.reads.value().into()),
+        ("writes", statistics.writes.value().into()),
+        ("commands", statistics.commands_processed.value().into()),
+        ("busy_permille", handle.busy_permille().into()),
+    ])
+}
+
+fn seconds(duration: Duration) -> Value<'static> {
+    Millionths(duration.as_secs_f64())
+}
+
+fn micros(us: u64) -> Value<'static> {
+    Millionths(us as f64 / 1e6)
+}
+
+fn system_time(all: &Gathered<'_>, worker: usize) -> Value<'static> {
+    micros(all.shared.monitoring.statistics.thread(worker).cpu_system_us.value())
+}
+
+fn user_time(all: &Gathered<'_>, worker: usize) -> Value<'static> {
+    micros(all.shared.monitoring.statistics.thread(worker).cpu_user_us.value())
+}
+
+fn active_time(all: &Gathered<'_>, worker: usize) -> Value<'static> {
+    micros(all.shared.monitoring.statistics.thread(worker).busy_ns.value() / 1000)
+}
