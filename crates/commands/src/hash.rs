@@ -71,21 +71,21 @@ fn write_item(out: &mut ReplyBuffer<'_>, item: Item<'_>) {
 
 /// Records a change of some fields: the command, then `FIELDS` and the fields with their number.
 fn log_fields(ctx: &mut Ctx<'_>, command: &[EffectArg<'_>], fields: &[&[u8]]) {
-    if ctx.logs() {
+    if ctx.records_effects() {
         let counted = [EffectArg::from("FIELDS"), (fields.len() as i64).into()];
         let fields = fields.iter().map(|field| EffectArg::from(*field));
         let args: Vec<EffectArg<'_>> = command.iter().copied().chain(counted).chain(fields).collect();
-        ctx.log(&args);
+        ctx.record_effect(&args);
     }
 }
 
 /// Records the removal of some fields.
 fn log_removed(ctx: &mut Ctx<'_>, key: Key<'_>, fields: &[&[u8]]) {
-    if ctx.logs() {
+    if ctx.records_effects() {
         let command = [EffectArg::from("HDEL"), key.bytes.into()];
         let args: Vec<EffectArg<'_>> =
             command.into_iter().chain(fields.iter().map(|field| EffectArg::from(*field))).collect();
-        ctx.log(&args);
+        ctx.record_effect(&args);
     }
 }
 
@@ -108,8 +108,8 @@ fn log_kept_expiries(ctx: &mut Ctx<'_>, key: Key<'_>, fields: &[&[u8]]) {
 
 /// Records the assignment of a field whose expiry was not changed.
 fn log_set(ctx: &mut Ctx<'_>, key: Key<'_>, field: &[u8], value: &[u8]) {
-    if ctx.logs() {
-        ctx.log(&["HSET".into(), key.bytes.into(), field.into(), value.into()]);
+    if ctx.records_effects() {
+        ctx.record_effect(&["HSET".into(), key.bytes.into(), field.into(), value.into()]);
         log_kept_expiries(ctx, key, &[field]);
     }
 }

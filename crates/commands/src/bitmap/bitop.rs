@@ -157,14 +157,14 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let is_logged = operation.is_recent();
     if size > 0 {
         if is_logged {
-            ctx.log(&["SET".into(), destination.bytes.into(), result[..].into()]);
+            ctx.record_effect(&["SET".into(), destination.bytes.into(), result[..].into()]);
         }
         ctx.data.set(destination, NewValue::Buffer(&mut result), ExpiryChange::Clear);
         ctx.changed(EventClass::String, "set", destination);
     } else if ctx.remove(destination) {
         ctx.changed(EventClass::Generic, "del", destination);
         if is_logged {
-            ctx.log_deletion(destination);
+            ctx.record_deletion(destination);
         }
     }
     Ok(reply.integer(size as i64))

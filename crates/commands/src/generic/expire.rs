@@ -90,7 +90,7 @@ fn expire(
     } else {
         ctx.data.set_expiry(key, Some(at));
         ctx.changed(EventClass::Generic, "expire", key);
-        ctx.log(&["PEXPIREAT".into(), key.bytes.into(), at.into()]);
+        ctx.record_effect(&["PEXPIREAT".into(), key.bytes.into(), at.into()]);
     }
     Ok(reply.flag(true))
 }

@@ -65,7 +65,7 @@ fn flush(
     ctx.report.dirty += cleared.key_count;
     // Logged even if the database was empty, as in Redis.
     let arguments: Vec<EffectArg<'_>> = args.iter().map(EffectArg::from).collect();
-    ctx.log(&arguments);
+    ctx.record_effect(&arguments);
     if in_background {
         ctx.host.free_later(cleared.key_count, Box::new(move || cleared.free()));
     } else {

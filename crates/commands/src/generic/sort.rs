@@ -185,22 +185,22 @@ fn store(ctx: &mut Ctx<'_>, list: List, reply: Reply<'_>) -> Replied {
         ctx.report.dirty += len as u64 - 1;
     } else if ctx.remove(destination) {
         ctx.changed(EventClass::Generic, "del", destination);
-        ctx.log_deletion(destination);
+        ctx.record_deletion(destination);
     }
     reply.integer(len as i64)
 }
 
 /// Logs the stored list element by element, because elements of equal weight have no defined order.
 fn log_list(ctx: &mut Ctx<'_>, destination: Key<'_>, list: &List) {
-    if !ctx.logs() {
+    if !ctx.records_effects() {
         return;
     }
-    ctx.log_deletion(destination);
+    ctx.record_deletion(destination);
     let mut texts: Vec<Vec<u8>> = Vec::new();
     let flush = |ctx: &mut Ctx<'_>, texts: &mut Vec<Vec<u8>>| {
         let command = [EffectArg::from("RPUSH"), destination.bytes.into()];
         let elements = texts.iter().map(|text| EffectArg::from(&text[..]));
-        ctx.log(&command.into_iter().chain(elements).collect::<Vec<_>>());
+        ctx.record_effect(&command.into_iter().chain(elements).collect::<Vec<_>>());
         texts.clear();
     };
     list.walk(0, |_, item| {

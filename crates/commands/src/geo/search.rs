@@ -398,7 +398,7 @@ fn store(
         ctx.report.dirty += len as u64 - 1;
     } else if ctx.remove(destination) {
         ctx.changed(EventClass::Generic, "del", destination);
-        ctx.log_deletion(destination);
+        ctx.record_deletion(destination);
     }
     Ok(reply.integer(len as i64))
 }
@@ -406,15 +406,15 @@ fn store(
 /// Logs the stored members: older servers do not know polygons, which members `ANY` selects depends on the order of the
 /// search, and distances depend on the mathematical library.
 fn log_stored(ctx: &mut Ctx<'_>, destination: Key<'_>, stored: &SortedSet) {
-    if !ctx.logs() {
+    if !ctx.records_effects() {
         return;
     }
-    ctx.log_deletion(destination);
+    ctx.record_deletion(destination);
     let members: Vec<(&[u8], String)> =
         stored.iter().map(|(member, score)| (member, score.to_string())).collect();
     for members in members.chunks(LOGGED_MEMBER_COUNT_MAX) {
         let command = [EffectArg::from("ZADD"), destination.bytes.into()];
         let pairs = members.iter().flat_map(|(member, score)| [score.as_str().into(), (*member).into()]);
-        ctx.log(&command.into_iter().chain(pairs).collect::<Vec<_>>());
+        ctx.record_effect(&command.into_iter().chain(pairs).collect::<Vec<_>>());
     }
 }

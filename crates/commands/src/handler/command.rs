@@ -312,7 +312,7 @@ bitflags! {
         /// The request itself is logged, unless the handler records other effects: running it again repeats its changes.
         /// Every write has this flag or the next one. Not exposed to clients.
         const LOG_VERBATIM = 1 << 24;
-        /// Other requests are logged, which the handler records ([`Ctx::log`]): the request itself depends on the time
+        /// Other requests are logged, which the handler records ([`Ctx::record_effect`]): the request itself depends on the time
         /// or on random numbers, or blocks, so running it again could have another result. Not exposed to clients.
         const LOG_INSTEAD = 1 << 25;
         /// Refused like a write while changes can't be stored: health checks notice that. Not exposed to clients.

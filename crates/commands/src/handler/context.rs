@@ -346,25 +346,25 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Whether the write log is on. If it is off, a handler need not compute the requests to log.
+    /// Whether the write log is on. If it is off, a handler need not compute effects.
     #[must_use]
-    pub fn logs(&self) -> bool {
+    pub fn records_effects(&self) -> bool {
         self.data.logs()
     }
 
     /// Records a request that repeats a change of this command, which is logged instead of the command itself
     /// (see [`Flags::LOG_INSTEAD`](crate::command::Flags::LOG_INSTEAD)).
     #[inline]
-    pub fn log(&mut self, args: &[EffectArg<'_>]) {
-        if self.logs() {
+    pub fn record_effect(&mut self, args: &[EffectArg<'_>]) {
+        if self.records_effects() {
             self.data.record_effect(self.session.db, args.iter().copied());
             self.report.is_logged = true;
         }
     }
 
-    /// [`Self::log`] of the deletion of a key.
-    pub fn log_deletion(&mut self, key: Key<'_>) {
-        self.log(&["DEL".into(), key.bytes.into()]);
+    /// [`Self::record_effect`] of the deletion of a key.
+    pub fn record_deletion(&mut self, key: Key<'_>) {
+        self.record_effect(&["DEL".into(), key.bytes.into()]);
     }
 
     /// Reports another keyspace event of a change that [`Self::changed`] has counted.
@@ -388,7 +388,7 @@ impl<'a> Ctx<'a> {
         self.data.counters.expired_keys.add(1);
         self.changed(EventClass::Expired, "expired", key);
         let name = if self.config.lazyfree_lazy_expire { "UNLINK" } else { "DEL" };
-        self.log(&[name.into(), key.bytes.into()]);
+        self.record_effect(&[name.into(), key.bytes.into()]);
         true
     }
 

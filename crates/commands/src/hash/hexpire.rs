@@ -86,7 +86,7 @@ fn expire(
     let parse = |words: Vec<&[u8]>| ExpiryCondition::parse(words.into_iter());
     let (condition, fields) = fields::after_options(args, 3, 3, 1, parse)?;
     let at = format.parse(args.at(2), 0, ctx)?;
-    let (expires_now, due, logs) = (ctx.expires_now(at), ctx.data.due(), ctx.logs());
+    let (expires_now, due, logs) = (ctx.expires_now(at), ctx.data.due(), ctx.records_effects());
     let mut changed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
     let changes = ctx.edit(key, |hash: &mut Hash, alloc| {

@@ -38,7 +38,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let exists = ctx.find::<Hash>(key)?.is_some();
     let expiry = options.expiry(ctx)?;
     let expires_now = matches!(expiry, Some(ExpiryChange::At(at)) if ctx.expires_now(at));
-    let (due, logs) = (ctx.data.due(), ctx.logs());
+    let (due, logs) = (ctx.data.due(), ctx.records_effects());
     let mut changed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
     if !exists {

@@ -32,7 +32,7 @@ const PERSISTED: i64 = 1;
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
     let fields = fields::after_key_or_error(args)?;
-    let (due, logs) = (ctx.data.due(), ctx.logs());
+    let (due, logs) = (ctx.data.due(), ctx.records_effects());
     let mut changed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
     let changes = ctx.edit(key, |hash: &mut Hash, alloc| {

@@ -107,12 +107,12 @@ fn set(
 
 /// Records assignments that were made, in commands that Redis 7.4 and Valkey 9.0 know: the values, then the expiries.
 fn log_assignments(ctx: &mut Ctx<'_>, key: Key<'_>, pairs: Args<'_>, change: ExpiryChange) {
-    if !ctx.logs() {
+    if !ctx.records_effects() {
         return;
     }
     let args =
         [EffectArg::from("HSET"), key.bytes.into()].into_iter().chain(pairs.iter().map(EffectArg::from));
-    ctx.log(&args.collect::<Vec<_>>());
+    ctx.record_effect(&args.collect::<Vec<_>>());
     let fields: Vec<&[u8]> = pairs.iter().step_by(2).collect();
     match change {
         ExpiryChange::Clear => {}

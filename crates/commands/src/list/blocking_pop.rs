@@ -74,7 +74,7 @@ fn pop_or_wait(
             out.bulk(key.bytes);
         })?;
         if popped {
-            ctx.log(&[pop_name(end).into(), key.bytes.into()]);
+            ctx.record_effect(&[pop_name(end).into(), key.bytes.into()]);
             return Ok(out.done());
         }
     }

@@ -133,10 +133,10 @@ fn move_and_log(ctx: &mut Ctx<'_>, from: End, to: End, reply: Reply<'_>) -> Resu
     if ctx.report.dirty != dirty_before {
         let (source, destination) = (ctx.args.at(1), ctx.args.at(2));
         if ctx.command.name == "brpoplpush" {
-            ctx.log(&["RPOPLPUSH".into(), source.into(), destination.into()]);
+            ctx.record_effect(&["RPOPLPUSH".into(), source.into(), destination.into()]);
         } else {
             let (from, to) = (end_name(from).into(), end_name(to).into());
-            ctx.log(&["LMOVE".into(), source.into(), destination.into(), from, to]);
+            ctx.record_effect(&["LMOVE".into(), source.into(), destination.into(), from, to]);
         }
     }
     Ok(replied)

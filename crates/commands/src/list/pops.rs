@@ -111,7 +111,7 @@ pub(super) fn pop_from_first(
         })?;
         if let Some(count) = popped {
             report_popped(ctx, end, count, key);
-            ctx.log(&[pop_name(end).into(), key.bytes.into(), (count as i64).into()]);
+            ctx.record_effect(&[pop_name(end).into(), key.bytes.into(), (count as i64).into()]);
             return Ok(true);
         }
     }

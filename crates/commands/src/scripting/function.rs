@@ -186,11 +186,11 @@ fn restore(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     let codes: Vec<&[u8]> = codes.iter().map(|code| &code[..]).collect();
     ctx.host.restore_libraries(&codes, policy)?;
     ctx.report.dirty += 1;
-    if ctx.logs() {
+    if ctx.records_effects() {
         // In a version that older servers read.
         let payload = rdb::write_libraries(codes.iter().copied());
         let policy = args.get(3).unwrap_or(b"APPEND");
-        ctx.log(&["FUNCTION".into(), "RESTORE".into(), payload[..].into(), policy.into()]);
+        ctx.record_effect(&["FUNCTION".into(), "RESTORE".into(), payload[..].into(), policy.into()]);
     }
     Ok(reply.ok())
 }

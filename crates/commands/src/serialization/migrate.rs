@@ -192,7 +192,7 @@ fn delete(ctx: &mut Ctx<'_>, moved: impl Iterator<Item = u32>) {
         }
     }
     if effect.len() > 1 {
-        ctx.log(&effect);
+        ctx.record_effect(&effect);
     }
 }
 

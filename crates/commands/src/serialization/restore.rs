@@ -84,7 +84,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         if options.replace && ctx.data.find_for_write(key).is_some() {
             ctx.remove(key);
             ctx.changed(EventClass::Generic, "del", key);
-            ctx.log_deletion(key);
+            ctx.record_deletion(key);
         }
         return Ok(reply.ok());
     }
@@ -98,7 +98,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     ctx.changed(EventClass::Generic, "restore", key);
     // After the change, which is an access itself.
     options.set_access(ctx, key);
-    options.log(ctx, args, expiry);
+    options.record_effects(ctx, args, expiry);
     Ok(reply.ok())
 }
 
@@ -121,7 +121,7 @@ fn decode<'a>(ctx: &Ctx<'_>, key: Key<'_>, payload: &'a [u8]) -> Result<Value<'a
         Ok(value) => Ok(value),
         Err(error) => {
             let reason = rdb::describe_fault(error.fault, value_type);
-            ctx.host.log(&format!(
+            ctx.host.write_server_log(&format!(
                 "Internal error in RDB reading offset {} of a payload -> {reason}",
                 error.offset
             ));
@@ -164,8 +164,8 @@ impl RestoreOptions {
 
     /// Records the request with the time of the expiry in place of the time to live, and with a payload that older servers
     /// can read, if there is one.
-    fn log(&self, ctx: &mut Ctx<'_>, args: Args<'_>, expiry: Option<i64>) {
-        if !ctx.logs() {
+    fn record_effects(&self, ctx: &mut Ctx<'_>, args: Args<'_>, expiry: Option<i64>) {
+        if !ctx.records_effects() {
             return;
         }
         let mut effect: Vec<EffectArg<'_>> = args.iter().map(EffectArg::from).collect();
@@ -178,7 +178,7 @@ impl RestoreOptions {
             effect[2] = at.into();
             effect.push("ABSTTL".into());
         }
-        ctx.log(&effect);
+        ctx.record_effect(&effect);
     }
 
     /// Sets how recently or often the key was used, as far as the eviction policy records it.

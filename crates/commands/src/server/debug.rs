@@ -176,7 +176,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         "pause-cron" => ctx.host.pause_cron(is_on(args.at(2))?),
         "log" => {
             let text = String::from_utf8_lossy(args.at(2)).into_owned();
-            ctx.host.log(&format!("DEBUG LOG: {text}"));
+            ctx.host.write_server_log(&format!("DEBUG LOG: {text}"));
         }
         "error" => {
             let text = String::from_utf8_lossy(args.at(2)).replace(['\r', '\n'], " ");

@@ -46,7 +46,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         return pop_several(ctx, key, count, &random, reply);
     }
     let mut out = reply.parts();
-    let mut removed = Removed::new(ctx.logs());
+    let mut removed = Removed::new(ctx.records_effects());
     let popped = ctx.edit(key, |set: &mut Set, alloc| {
         set.pop(alloc, &mut || random.next_u64(), |member| {
             removed.add(member);
@@ -59,7 +59,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     }
     ctx.changed(EventClass::Set, "spop", key);
     ctx.report_if_emptied(key);
-    removed.log(ctx, key);
+    removed.record_effects(ctx, key);
     Ok(out.done())
 }
 
@@ -84,7 +84,7 @@ fn pop_several(
     }
     let limits = limits(ctx.config);
     // If all members are popped, the deletion of the key is logged instead.
-    let mut removed = Removed::new(ctx.logs() && count < len);
+    let mut removed = Removed::new(ctx.records_effects() && count < len);
     let mut next = || random.next_u64();
     let rest = ctx.edit(key, |set: &mut Set, alloc| {
         let remaining = len - count;
@@ -118,9 +118,9 @@ fn pop_several(
     ctx.report.dirty += count as u64 - 1;
     ctx.report_if_emptied(key);
     if count == len {
-        ctx.log_deletion(key);
+        ctx.record_deletion(key);
     } else {
-        removed.log(ctx, key);
+        removed.record_effects(ctx, key);
     }
     Ok(out.done())
 }
@@ -145,11 +145,11 @@ impl Removed {
         }
     }
 
-    fn log(self, ctx: &mut Ctx<'_>, key: Key<'_>) {
+    fn record_effects(self, ctx: &mut Ctx<'_>, key: Key<'_>) {
         for members in self.members.chunks(LOGGED_MEMBER_COUNT_MAX) {
             let command = [EffectArg::from("SREM"), key.bytes.into()];
             let members = members.iter().map(|member| EffectArg::from(&member[..]));
-            ctx.log(&command.into_iter().chain(members).collect::<Vec<_>>());
+            ctx.record_effect(&command.into_iter().chain(members).collect::<Vec<_>>());
         }
     }
 }

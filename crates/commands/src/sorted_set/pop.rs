@@ -113,9 +113,9 @@ pub(crate) fn pop(
     match form {
         // These are replies of commands on one key, which do not block.
         PopReplyForm::Flat | PopReplyForm::Pairs => {}
-        PopReplyForm::KeyAndFlat => ctx.log(&[end.command().into(), key.bytes.into()]),
+        PopReplyForm::KeyAndFlat => ctx.record_effect(&[end.command().into(), key.bytes.into()]),
         PopReplyForm::KeyAndPairs => {
-            ctx.log(&[end.command().into(), key.bytes.into(), (count as i64).into()]);
+            ctx.record_effect(&[end.command().into(), key.bytes.into(), (count as i64).into()]);
         }
     }
     Ok(out.done())

@@ -74,7 +74,7 @@ impl DeletedReferences {
     }
 
     /// Records the deletions as acknowledgements, which older servers know.
-    pub fn log(&self, ctx: &mut Ctx<'_>, key: Key<'_>) {
+    pub fn record_effects(&self, ctx: &mut Ctx<'_>, key: Key<'_>) {
         for (group, ids) in &self.groups {
             log_acknowledged(ctx, key, group, ids);
         }

@@ -147,7 +147,7 @@ impl Trimmed {
     /// Records what [`Self::exact_len`] does not cover: the deletion of named entries, and of references.
     pub fn log_rest(&self, ctx: &mut Ctx<'_>, key: Key<'_>) {
         log_deleted(ctx, key, &self.named);
-        self.references.log(ctx, key);
+        self.references.record_effects(ctx, key);
     }
 }
 

@@ -143,7 +143,7 @@ impl Deletions {
             ctx.changed(EventClass::Stream, "xdel", key);
         }
         ctx.report.dirty += (self.deleted.len() as u64).saturating_sub(1) + self.references.count();
-        self.references.log(ctx, key);
+        self.references.record_effects(ctx, key);
         log_deleted(ctx, key, &self.deleted);
         let mut out = reply.array(self.outcomes.len());
         self.outcomes.iter().for_each(|outcome| out.integer(*outcome as i64));

@@ -77,8 +77,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     if trimmed.as_ref().is_some_and(|trimmed| trimmed.count > 0) {
         ctx.announce(EventClass::Stream, "xtrim", key);
     }
-    if ctx.logs() {
-        log(ctx, key, id, trimmed.as_ref(), args.tail(options.fields_at));
+    if ctx.records_effects() {
+        record_effects(ctx, key, id, trimmed.as_ref(), args.tail(options.fields_at));
     }
     let mut out = reply.parts();
     write_id(&mut out, id);
@@ -86,7 +86,13 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
 }
 
 /// Records the entry with its ID, and an exact trim.
-fn log(ctx: &mut Ctx<'_>, key: Key<'_>, id: StreamId, trimmed: Option<&Trimmed>, fields: Args<'_>) {
+fn record_effects(
+    ctx: &mut Ctx<'_>,
+    key: Key<'_>,
+    id: StreamId,
+    trimmed: Option<&Trimmed>,
+    fields: Args<'_>,
+) {
     let id = id.to_string();
     let mut args = vec![EffectArg::from("XADD"), key.bytes.into()];
     if let Some(len) = trimmed.and_then(Trimmed::exact_len) {
@@ -94,7 +100,7 @@ fn log(ctx: &mut Ctx<'_>, key: Key<'_>, id: StreamId, trimmed: Option<&Trimmed>,
     }
     args.push(id.as_str().into());
     args.extend(fields.iter().map(EffectArg::from));
-    ctx.log(&args);
+    ctx.record_effect(&args);
     if let Some(trimmed) = trimmed {
         trimmed.log_rest(ctx, key);
     }

@@ -102,7 +102,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         ctx.report.dirty += 1;
         ctx.announce(EventClass::Stream, "xgroup-createconsumer", key);
     }
-    if ctx.logs() {
+    if ctx.records_effects() {
         log_claims(ctx, args, now, made_consumer == Some(true), claim.just_id, (&due, &deleted));
     }
     let mut out = reply.array(3);

@@ -60,7 +60,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let mut claimed = 0;
     let mut dirty = 0;
     // For the log: the claimed entries with their counts, and the deleted entries that were pending.
-    let (logs, mut deliveries, mut deleted) = (ctx.logs(), Vec::new(), Vec::new());
+    let (logs, mut deliveries, mut deleted) = (ctx.records_effects(), Vec::new(), Vec::new());
     let mut last_id_changed = false;
     let made_consumer = ctx.edit(key, |stream: &mut Stream, _| {
         let found = stream.group_mut(group).expect("looked up just now");

@@ -221,7 +221,9 @@ fn report(ctx: &mut Ctx<'_>, event: &'static str) {
 fn log_limited(ctx: &mut Ctx<'_>, args: Args<'_>, options: &CreateOptions, id: StreamId) {
     let key = ctx.key(0);
     let group = ctx.peek::<Stream>(key).and_then(|stream| stream.group(args.at(3)));
-    let Some(read) = group.and_then(|group| group.entries_read).filter(|_| ctx.logs()) else { return };
+    let Some(read) = group.and_then(|group| group.entries_read).filter(|_| ctx.records_effects()) else {
+        return;
+    };
     if options.entries_read == Some(read) {
         return;
     }
@@ -230,7 +232,7 @@ fn log_limited(ctx: &mut Ctx<'_>, args: Args<'_>, options: &CreateOptions, id: S
     let makes_stream = options.makes_stream.then_some(EffectArg::from("MKSTREAM"));
     let tail = [EffectArg::from("ENTRIESREAD"), (read as i64).into()];
     let effect = head.chain([id.as_str().into()]).chain(makes_stream).chain(tail);
-    ctx.log(&effect.collect::<Vec<_>>());
+    ctx.record_effect(&effect.collect::<Vec<_>>());
 }
 
 #[derive(Default)]

@@ -223,7 +223,7 @@ fn read_one_for_group(
     out: &mut ReplyBuffer<'_>,
 ) -> Result<(), CommandError> {
     let Some((name, consumer_name)) = options.group else { return Ok(()) };
-    let (now, logs) = (ctx.now().0, ctx.logs());
+    let (now, logs) = (ctx.now().0, ctx.records_effects());
     let mut delivered = Delivered::default();
     // A second lookup, which counts as another hit, as in Redis.
     ctx.find::<Stream>(key)?;
@@ -252,7 +252,7 @@ fn read_one_for_group(
     let (made_consumer, has_read) = result.unwrap_or_default();
     ctx.report.dirty += u64::from(made_consumer) + u64::from(has_read);
     if logs {
-        delivered.log(ctx, key, (name, consumer_name), now, made_consumer);
+        delivered.record_effects(ctx, key, (name, consumer_name), now, made_consumer);
     }
     if made_consumer {
         ctx.announce(EventClass::Stream, "xgroup-createconsumer", key);
@@ -273,7 +273,14 @@ struct Delivered {
 
 impl Delivered {
     /// Records the deliveries. A read without deliveries changes only the consumer's times.
-    fn log(self, ctx: &mut Ctx<'_>, key: Key<'_>, names: (&[u8], &[u8]), now: i64, made_consumer: bool) {
+    fn record_effects(
+        self,
+        ctx: &mut Ctx<'_>,
+        key: Key<'_>,
+        names: (&[u8], &[u8]),
+        now: i64,
+        made_consumer: bool,
+    ) {
         let (group, consumer) = names;
         if made_consumer {
             log_new_consumer(ctx, key, group, consumer);

@@ -50,7 +50,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     ctx.changed(EventClass::Stream, "xtrim", key);
     ctx.report.dirty += trimmed.count - 1;
     if let Some(len) = trimmed.exact_len() {
-        ctx.log(&["XTRIM".into(), key.bytes.into(), "MAXLEN".into(), "=".into(), len.into()]);
+        ctx.record_effect(&["XTRIM".into(), key.bytes.into(), "MAXLEN".into(), "=".into(), len.into()]);
     }
     trimmed.log_rest(ctx, key);
     Ok(reply.integer(trimmed.count as i64))

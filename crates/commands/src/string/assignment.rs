@@ -44,10 +44,10 @@ pub(super) fn log_assignment(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) {
     match expiry {
         // Logged as a deletion.
         ExpiryChange::At(at) if ctx.expires_now(at) => {}
-        ExpiryChange::At(at) => ctx.log(&[set[0], set[1], set[2], "PXAT".into(), at.into()]),
+        ExpiryChange::At(at) => ctx.record_effect(&[set[0], set[1], set[2], "PXAT".into(), at.into()]),
         _ if !matches!(condition, Condition::Compared(_)) => {}
-        ExpiryChange::Keep => ctx.log(&[set[0], set[1], set[2], "KEEPTTL".into()]),
-        ExpiryChange::Clear => ctx.log(&set),
+        ExpiryChange::Keep => ctx.record_effect(&[set[0], set[1], set[2], "KEEPTTL".into()]),
+        ExpiryChange::Clear => ctx.record_effect(&set),
     }
 }
 

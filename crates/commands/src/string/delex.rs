@@ -65,7 +65,7 @@ pub(super) fn delete(ctx: &mut Ctx<'_>, key: Key<'_>) -> bool {
     let removed = ctx.data.remove(key).is_some();
     if removed {
         ctx.changed(EventClass::Generic, "del", key);
-        ctx.log_deletion(key);
+        ctx.record_deletion(key);
     }
     removed
 }

@@ -30,7 +30,7 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     ctx.write_string(key, &mut out)?;
     if ctx.data.remove(key).is_some() {
         ctx.changed(EventClass::Generic, "del", key);
-        ctx.log_deletion(key);
+        ctx.record_deletion(key);
     }
     Ok(out.done())
 }

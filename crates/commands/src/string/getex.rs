@@ -62,7 +62,7 @@ fn persist(ctx: &mut Ctx<'_>, key: Key<'_>) {
     });
     if was_volatile == Some(true) {
         ctx.changed(EventClass::Generic, "persist", key);
-        ctx.log(&["PERSIST".into(), key.bytes.into()]);
+        ctx.record_effect(&["PERSIST".into(), key.bytes.into()]);
     }
 }
 
@@ -71,6 +71,6 @@ fn expire_at(ctx: &mut Ctx<'_>, key: Key<'_>, at: i64) {
         ctx.delete_as_expired(key);
     } else if ctx.data.set_expiry(key, Some(at)) {
         ctx.changed(EventClass::Generic, "expire", key);
-        ctx.log(&["PEXPIREAT".into(), key.bytes.into(), at.into()]);
+        ctx.record_effect(&["PEXPIREAT".into(), key.bytes.into(), at.into()]);
     }
 }

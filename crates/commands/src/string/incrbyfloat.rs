@@ -48,6 +48,6 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     // Stored as text even if it is an integer: `OBJECT ENCODING` shows the difference.
     ctx.data.set(key, NewValue::Bytes(&text), ExpiryChange::Keep);
     ctx.changed(EventClass::String, "incrbyfloat", key);
-    ctx.log(&["SET".into(), key.bytes.into(), text[..].into(), "KEEPTTL".into()]);
+    ctx.record_effect(&["SET".into(), key.bytes.into(), text[..].into(), "KEEPTTL".into()]);
     Ok(reply.bulk(&text))
 }

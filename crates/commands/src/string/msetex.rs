@@ -77,9 +77,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
 fn log_set(ctx: &mut Ctx<'_>, key: Key<'_>, value: &[u8], expiry: ExpiryChange) {
     let (set, key, value) = ("SET".into(), key.bytes.into(), value.into());
     match expiry {
-        ExpiryChange::At(at) => ctx.log(&[set, key, value, "PXAT".into(), at.into()]),
-        ExpiryChange::Keep => ctx.log(&[set, key, value, "KEEPTTL".into()]),
-        ExpiryChange::Clear => ctx.log(&[set, key, value]),
+        ExpiryChange::At(at) => ctx.record_effect(&[set, key, value, "PXAT".into(), at.into()]),
+        ExpiryChange::Keep => ctx.record_effect(&[set, key, value, "KEEPTTL".into()]),
+        ExpiryChange::Clear => ctx.record_effect(&[set, key, value]),
     }
 }
 

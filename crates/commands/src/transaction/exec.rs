@@ -58,7 +58,7 @@ fn run_exec(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Repl
         return Ok(reply.null_array());
     }
     ctx.session.flags.insert(SessionFlags::IN_EXEC);
-    if ctx.logs() {
+    if ctx.records_effects() {
         ctx.data.effects.begin_transaction();
     }
     let exec =
@@ -91,7 +91,7 @@ fn run_from(ctx: &mut Ctx<'_>, mut exec: PausedExec, reply: Reply<'_>) -> Result
         ctx.report.shared_replies.accept(shares);
     }
     // The commands of the transaction have recorded their effects.
-    ctx.report.is_logged = ctx.logs();
+    ctx.report.is_logged = ctx.records_effects();
     ctx.report.needs_barrier |= exec.needs_barrier;
     if let Some(at) = paused_at {
         exec.at = at;

@@ -329,7 +329,7 @@ impl Debugging for TestHost {
 
     fn change_replication_id(&self) {}
 
-    fn log(&self, _: &str) {}
+    fn write_server_log(&self, _: &str) {}
 
     fn crash(&self, _: commands::host::Crash) -> ! {
         panic!("a command requested a crash");

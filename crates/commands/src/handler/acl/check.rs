@@ -45,7 +45,7 @@ impl User {
         Err(worst)
     }
 
-    /// [`Self::check`] of a request that is to be run now: `record` gets a denial for the log. `db` is one of `db_count` databases.
+    /// [`Self::check`] of a request that is to be run now: `record` gets a denial for the denial log. `db` is one of `db_count` databases.
     ///
     /// # Errors
     /// As [`Self::check`].

@@ -27,7 +27,7 @@ pub trait ServerReport {
     fn monitor(&self, session: &Session, enabled: bool);
 }
 
-/// The logs of slow and large commands.
+/// The command logs: slow and large commands.
 pub trait CommandLogs {
     /// Returns at most `count` entries of a command log, newest first.
     fn command_log(&self, log: CommandLog, count: usize) -> Vec<LoggedCommand>;

@@ -63,8 +63,8 @@ pub trait Debugging {
     fn delay_append_only(&self, micros: u64);
     /// Changes the replication ID (`DEBUG CHANGE-REPL-ID`).
     fn change_replication_id(&self);
-    /// Writes a line to the log (`DEBUG LOG`).
-    fn log(&self, text: &str);
+    /// Writes a line to the server log (`DEBUG LOG`).
+    fn write_server_log(&self, text: &str);
     /// Crashes the process deliberately, with a crash report (`DEBUG PANIC`, `DEBUG ASSERT`, `DEBUG
     /// SEGFAULT`).
     fn crash(&self, how: Crash) -> !;

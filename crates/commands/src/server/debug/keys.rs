@@ -110,7 +110,7 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> R
         ctx.data.set(key, NewValue::Bytes(&value), ExpiryChange::Clear);
         ctx.report.dirty += 1;
         // Commands of administrators are skipped when a file is loaded.
-        ctx.log(&["SET".into(), name[..].into(), value[..].into()]);
+        ctx.record_effect(&["SET".into(), name[..].into(), value[..].into()]);
     }
     if end < count {
         ctx.session.unfinished = Some(end);

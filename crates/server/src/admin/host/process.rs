@@ -109,7 +109,7 @@ impl Debugging for WorkerHost {
         self.shared.identity.change_replication_id();
     }
 
-    fn log(&self, text: &str) {
+    fn write_server_log(&self, text: &str) {
         log::warn!("{text}");
     }
 
