@@ -1,7 +1,5 @@
 //! The invariants of a table as code, and statistics of its shape.
 
-#[cfg(test)]
-use crate::entry::volatility::Volatility;
 use crate::table::Table;
 use crate::table::bucket::{BucketItem, Position, WIDTH};
 use crate::table::directory::Directory;
@@ -150,6 +148,7 @@ fn require(holds: bool, what: &str) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::entry::owned_entry::{ExpiryChange, NewValue};
+    use crate::entry::volatility::Volatility;
     use crate::memory::heap::Heap;
 
     /// A table with a directory, crowded buckets and some expiries.
