@@ -251,7 +251,7 @@ fn memory(text: &mut Text, shared: &Shared) {
         ("mem_cluster_slot_migration_output_buffer", &0),
         ("mem_cluster_slot_migration_input_buffer", &0),
         ("mem_cluster_slot_migration_input_buffer_peak", &0),
-        ("mem_aof_buffer", &shared.log_bytes()),
+        ("mem_aof_buffer", &shared.keyspace.log.memory_bytes()),
         ("mem_allocator", &"mimalloc"),
         ("mem_overhead_db_hashtable_rehashing", &0),
         ("active_defrag_running", &defrag_percent),

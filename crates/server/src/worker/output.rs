@@ -333,7 +333,7 @@ impl Worker {
             0 => self.shared.identity.available_memory,
             limit => limit,
         };
-        let is_much = self.shared.client_memory() > memory / CLIENT_MEMORY_SHARE;
+        let is_much = self.shared.monitoring.statistics.client_memory() > memory / CLIENT_MEMORY_SHARE;
         if is_much { OUTPUT_PAUSE_SIZE_MIN } else { OUTPUT_PAUSE_SIZE }
     }
 
