@@ -6,5 +6,5 @@ pub(crate) mod eviction;
 pub(crate) mod expiry;
 pub(crate) mod field_expiry;
 mod reader_limit;
-pub(crate) mod snapshot;
+pub(crate) mod snapshot_walk;
 pub(crate) mod walks;

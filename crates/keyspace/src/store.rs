@@ -15,7 +15,7 @@ pub(crate) mod random;
 pub(crate) mod readers;
 pub(crate) mod sizes;
 pub(crate) mod slot_data;
-pub(crate) mod snapshot;
+pub(crate) mod snapshot_state;
 pub(crate) mod tracked;
 pub(crate) mod waiting;
 pub(crate) mod watching;

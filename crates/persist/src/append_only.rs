@@ -1,10 +1,21 @@
 //! The append-only file as all threads see it: how far the write log is durable, the messages to the thread that writes the
 //! file, and the state that `INFO` shows.
 //!
-//! The thread itself is a [`Writer`](crate::writer::Writer).
+//! | module | contents |
+//! |---|---|
+//! | [`manifest`] | [`Manifest`](manifest::Manifest): which files make up the data |
+//! | [`files`] | [`AppendOnlyFiles`](files::AppendOnlyFiles): appending, syncing and rewriting, recoverable at any point |
+//! | [`writer`] | [`Writer`](writer::Writer): the thread that writes them from the write log |
+//! | [`reading`] | [`Reader`](reading::Reader): requests and annotations in the bytes of a file; where a damaged file is still valid |
+//! | [`check`] | `broadloom check-aof`: checks and repairs files |
 
+pub mod check;
 mod figures;
+pub mod files;
+pub mod manifest;
+pub mod reading;
 mod sync_watch;
+pub mod writer;
 mod writer_thread;
 
 use std::collections::VecDeque;

@@ -166,7 +166,7 @@ impl Shared {
         counters.reset(|counters| &counters.expired_fields_active);
         counters.reset(|counters| &counters.evicted_keys);
         self.memory.peak.store(0, Ordering::Relaxed);
-        self.note_peak(self.used_memory() as u64);
+        self.memory.note_peak(self.used_memory() as u64);
         self.connections.reset();
         self.scripts.totals.reset();
         self.scripts.cache.reset_evicted();

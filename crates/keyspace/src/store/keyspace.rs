@@ -26,7 +26,7 @@ use crate::store::hints::{FurtherHints, new_hint};
 use crate::store::places::{Places, TablePlace};
 use crate::store::readers::ReaderTotals;
 use crate::store::slot_data::SlotData;
-use crate::store::snapshot::SnapshotState;
+use crate::store::snapshot_state::SnapshotState;
 
 /// Number of heaps that the slots share if the caller provides none.
 const HEAP_COUNT: usize = 4;

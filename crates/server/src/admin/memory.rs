@@ -80,7 +80,7 @@ impl Shared {
     /// The current figures, without the `report_size` bytes of the report itself.
     pub fn memory_use(&self, report_size: usize) -> MemoryUse {
         let used = self.used_memory().saturating_sub(report_size) as u64;
-        let peak = self.note_peak(used);
+        let peak = self.memory.note_peak(used);
         let key_count = self.keyspace.key_count();
         MemoryUse {
             used,
@@ -89,7 +89,7 @@ impl Shared {
             startup: self.memory.startup.load(Ordering::Relaxed).min(used),
             resident: self.memory.resident.size().unwrap_or(0),
             // Announced arguments count for connections before they arrive, but are not used yet.
-            clients: self.client_memory().min(used),
+            clients: self.monitoring.statistics.client_memory().min(used),
             buffers: (self.uncounted_memory() as u64).min(used),
             tables: key_count * TABLE_BYTES_A_KEY as u64,
             key_count,
@@ -134,7 +134,7 @@ impl Shared {
             ("cluster.links", whole(0)),
             ("cluster.slot_import", whole(0)),
             ("cluster.slot_export", whole(0)),
-            ("aof.buffer", whole(self.log_bytes())),
+            ("aof.buffer", whole(self.keyspace.log.memory_bytes())),
             ("lua.caches", whole(0)),
             ("functions.caches", whole(0)),
             ("script.VMs", whole(0)),

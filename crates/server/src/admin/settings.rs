@@ -41,7 +41,7 @@ impl Shared {
         let certificates = self.certificates.context();
         let first_of_tls = change.changed.iter().copied().find(|id| concerns_tls(*id));
         if let Some(id) = first_of_tls
-            && let Err(reason) = self.load_certificates(&change.config)
+            && let Err(reason) = self.certificates.load_of(&change.config)
         {
             log::warn!("{reason}");
             let reason = "Unable to update TLS configuration. Check server logs.".to_owned();
@@ -115,7 +115,7 @@ impl Shared {
                 Ok(())
             }
             Id::watchdog_period => {
-                self.set_watchdog(config.watchdog_period);
+                self.pool.watchdog.set_period(&self.monitoring.statistics, config.watchdog_period);
                 Ok(())
             }
             Id::appendonly => self.switch_append_only(config),

@@ -322,8 +322,13 @@ impl Eviction<'_> {
         // some are about to be closed. So do messages about evicted keys to other threads, output that the
         // kernel accepts at a turn's end, and input of which the requests are about to be executed.
         let soon_free = self.shared.memory.background.evicted_bytes()
-            + self.shared.client_memory().saturating_sub(self.settings.client_memory_max)
-            + self.shared.closing_client_memory()
+            + self
+                .shared
+                .monitoring
+                .statistics
+                .client_memory()
+                .saturating_sub(self.settings.client_memory_max)
+            + self.shared.monitoring.statistics.closing_client_memory()
             + self.shared.hub.underway_bytes()
             + self.shared.monitoring.statistics.sum(|thread| &thread.unsent_bytes)
             + self.shared.monitoring.statistics.sum(|thread| &thread.current_reply_bytes)

@@ -2,6 +2,7 @@
 
 use base::limits::{REPLAY_THREAD, THREAD_COUNT_MAX};
 use commands::table::{CommandId, NUMBERED};
+use os::clock::Uptime;
 use sync::OnceLock;
 use sync::atomic::{AtomicUsize, Ordering};
 use sync::{Padded, ThreadCounter};
@@ -10,6 +11,9 @@ use sync::{Padded, ThreadCounter};
 const SUB_BITS: u32 = 4;
 /// Buckets of a latency histogram: up to 2^40 nanoseconds.
 pub const BUCKET_COUNT: usize = ((40 - SUB_BITS as usize) + 2) << SUB_BITS;
+
+/// A worker that has been in one turn for so long is late, in milliseconds: new connections and periodic work go to others.
+const LATE_MS: u64 = 20;
 
 /// One thread's counters.
 pub struct WorkerStatistics {
@@ -312,6 +316,32 @@ impl Statistics {
                 command.reset();
             }
         }
+    }
+
+    /// Whether a worker has been in one turn for long, and may be so for longer.
+    #[must_use]
+    pub fn is_late(&self, thread: usize, now: Uptime) -> bool {
+        let since_ms = self.thread(thread).turn_since_ms.value();
+        since_ms != 0 && (now.to_raw() as u64).saturating_sub(since_ms) >= LATE_MS
+    }
+
+    /// Bytes of memory that all connections use.
+    #[must_use]
+    pub fn client_memory(&self) -> u64 {
+        self.signed_sum(|thread| &thread.client_memory)
+    }
+
+    /// Bytes of memory of connections that are being closed.
+    #[must_use]
+    pub fn closing_client_memory(&self) -> u64 {
+        self.signed_sum(|thread| &thread.closing_bytes)
+    }
+
+    /// Sums counters of which single ones may be negative, and the sum for a moment: one thread counts a connection that another
+    /// closes.
+    fn signed_sum(&self, of: fn(&WorkerStatistics) -> &ThreadCounter) -> u64 {
+        let sum = self.sum(of);
+        if sum > i64::MAX as u64 { 0 } else { sum }
     }
 
     /// The sum of one counter.

@@ -19,9 +19,9 @@
 //! sends no events and does not count as a change. The functions log their progress and errors.
 //!
 //! Owns no data. Touches the keyspace through latchings of its own, with thread numbers above those of the workers.
-//! Start reading at [`load_at_start`], then `loading/rdb_file.rs` and `loading/append_only.rs`.
+//! Start reading at [`load_at_start`], then `loading/rdb_file.rs` and `loading/append_only_files.rs`.
 
-mod append_only;
+mod append_only_files;
 mod delay;
 mod insert;
 mod progress;
@@ -40,7 +40,7 @@ use sync::atomic::Ordering;
 
 use crate::disk::{self, FileReader, ServerDisk};
 use crate::shared::Shared;
-pub use append_only::load_append_only;
+pub use append_only_files::load_append_only;
 pub use rdb_file::{RdbError, RdbFault, RdbOptions};
 
 /// The time until a busy latch is tried again.

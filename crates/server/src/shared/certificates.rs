@@ -10,7 +10,7 @@ use os::clock::Uptime;
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use tls::{ClientCertificates, Context, LoadError, Settings};
 
-use super::Shared;
+use super::current_config::CurrentConfig;
 
 /// See the module documentation.
 #[derive(Default)]
@@ -58,50 +58,47 @@ impl Certificates {
         self.fingerprint.store(fingerprint, Ordering::Relaxed);
         Ok(())
     }
-}
 
-impl Shared {
     /// Reads the certificates and keys of this configuration, if connections use TLS.
     ///
     /// # Errors
     /// If they can't be used: the context in force stays.
-    pub fn load_certificates(&self, config: &Config) -> Result<(), LoadError> {
+    pub fn load_of(&self, config: &Config) -> Result<(), LoadError> {
         if !uses_tls(config) {
-            self.certificates.set(None);
+            self.set(None);
             return Ok(());
         }
-        self.certificates.checked_at.store(Uptime::now().to_raw(), Ordering::Relaxed);
-        self.certificates.load(&settings(config))
+        self.checked_at.store(Uptime::now().to_raw(), Ordering::Relaxed);
+        self.load(&settings(config))
     }
 
     /// Compares the files, on a separate thread, `tls-auto-reload-interval` seconds after the last time.
-    pub fn check_certificates(&'static self, now: Uptime) {
-        let config = self.config.load();
+    pub fn check(&'static self, current: &'static CurrentConfig, now: Uptime) {
+        let config = current.load();
         let interval_ms = i64::from(config.tls_auto_reload_interval) * 1000;
-        let certificates = &self.certificates;
         if !uses_tls(&config)
             || interval_ms == 0
-            || now.to_raw() - certificates.checked_at.load(Ordering::Relaxed) < interval_ms
-            || certificates.is_checking.swap(true, Ordering::Relaxed)
+            || now.to_raw() - self.checked_at.load(Ordering::Relaxed) < interval_ms
+            || self.is_checking.swap(true, Ordering::Relaxed)
         {
             return;
         }
-        certificates.checked_at.store(now.to_raw(), Ordering::Relaxed);
+        self.checked_at.store(now.to_raw(), Ordering::Relaxed);
         let body = move || {
-            self.reload_certificates();
-            self.certificates.is_checking.store(false, Ordering::Relaxed);
+            self.reload(current);
+            self.is_checking.store(false, Ordering::Relaxed);
         };
         if let Err(error) = sync::thread::Builder::new().name("broadloom-certs".to_owned()).spawn(body) {
             log::warn!("Can't start the thread that checks the TLS files: {error}");
-            certificates.is_checking.store(false, Ordering::Relaxed);
+            self.is_checking.store(false, Ordering::Relaxed);
         }
     }
 
     /// Reads the certificates and keys again if their files have changed.
-    fn reload_certificates(&self) {
-        let settings_before = settings(&self.config.load());
+    fn reload(&self, current: &CurrentConfig) {
+        let settings_before = settings(&current.load());
         let fingerprint = Context::fingerprint(&settings_before);
-        if fingerprint == self.certificates.fingerprint.load(Ordering::Relaxed) {
+        if fingerprint == self.fingerprint.load(Ordering::Relaxed) {
             log::trace!("TLS reload skipped: materials unchanged");
             return;
         }
@@ -110,12 +107,12 @@ impl Shared {
             Ok(context) => context,
             Err(error) => return log::warn!("Background TLS reload failed: {error}"),
         };
-        let _setting = self.config.lock_changes();
-        let config = self.config.load();
+        let _setting = current.lock_changes();
+        let config = current.load();
         // Otherwise CONFIG SET has read the files in the meantime.
         if uses_tls(&config) && settings(&config) == settings_before {
-            self.certificates.set(Some(Arc::new(context)));
-            self.certificates.fingerprint.store(fingerprint, Ordering::Relaxed);
+            self.set(Some(Arc::new(context)));
+            self.fingerprint.store(fingerprint, Ordering::Relaxed);
             log::info!("TLS materials reloaded successfully");
         }
     }

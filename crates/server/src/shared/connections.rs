@@ -1,10 +1,10 @@
 //! The connections of all workers: their listeners, their limits, and the numbers of closed and refused connections.
 
+use commands::acl::Users;
 use config::Config;
 use sync::Mutex;
 use sync::atomic::{AtomicU64, Ordering};
 
-use super::Shared;
 use crate::connection::listeners::{ListenSockets, Origin};
 use crate::connection::reply_buffers::ReplyBufferRules;
 
@@ -35,27 +35,15 @@ impl Connections {
     }
 }
 
-impl Shared {
-    /// Whether no more connections are served.
-    #[must_use]
-    pub fn is_full(&self, config: &Config) -> bool {
-        self.clients.len() >= config.maxclients as usize
+/// The error sent to a new connection that is not served, because it comes from another machine or, if `is_full`, one too many;
+/// `None`: it is served.
+#[must_use]
+pub fn refusal(config: &Config, users: &Users, is_full: bool, origin: &Origin) -> Option<&'static [u8]> {
+    if is_full {
+        return Some(b"-ERR max number of clients reached\r\n");
     }
-
-    /// The error sent to a new connection that is not served; `None`: it is served.
-    #[must_use]
-    pub fn refusal(&self, config: &Config, origin: &Origin) -> Option<&'static [u8]> {
-        if self.is_full(config) {
-            return Some(b"-ERR max number of clients reached\r\n");
-        }
-        if config.protected_mode
-            && self.users.load_full().default_user().has_no_password()
-            && !origin.is_local()
-        {
-            return Some(PROTECTED);
-        }
-        None
-    }
+    let is_protected = config.protected_mode && users.default_user().has_no_password();
+    (is_protected && !origin.is_local()).then_some(PROTECTED)
 }
 
 const PROTECTED: &[u8] = b"-DENIED Broadloom is running in protected mode because protected mode is enabled and no \

@@ -6,11 +6,6 @@
 use os::clock::Uptime;
 use sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use super::Shared;
-
-/// A worker that has been in one turn for so long is late, in milliseconds: new connections and periodic work go to others.
-const LATE_MS: u64 = 20;
-
 /// The interval in milliseconds at which free memory is returned to the system.
 const TRIM_MS: i64 = 1000;
 
@@ -53,15 +48,6 @@ impl Duties {
             self.trimmed_ms.store(now.to_raw(), Ordering::Relaxed);
         }
         is_due
-    }
-}
-
-impl Shared {
-    /// Whether a worker has been in one turn for long, and may be so for longer.
-    #[must_use]
-    pub fn is_late(&self, thread: usize, now: Uptime) -> bool {
-        let since_ms = self.monitoring.statistics.thread(thread).turn_since_ms.value();
-        since_ms != 0 && (now.to_raw() as u64).saturating_sub(since_ms) >= LATE_MS
     }
 }
 

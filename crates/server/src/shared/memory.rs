@@ -8,13 +8,11 @@ use keyspace::Aging;
 use os::clock::{self, Ticks, Uptime};
 use os::process::ResidentSize;
 use os::{pages, process};
-use sync::ThreadCounter;
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use super::Shared;
 use super::background::Background;
 use crate::mail::Mail;
-use crate::monitoring::statistics::WorkerStatistics;
 
 /// The growth of resident, unallocated bytes from which on workers return their free memory to the allocator, if it is
 /// also more than the allocated memory.
@@ -68,28 +66,27 @@ impl Memory {
     pub(super) fn heaps(&self, config: &Config) -> Vec<Heap> {
         Heap::family_with(heap_count(config.io_threads.count() as usize), page_hooks(config, &self.pages))
     }
+
+    /// Returns the allocator's free memory to the system in the background.
+    pub fn purge(&'static self) {
+        let purge = || {
+            pages::purge_free_memory();
+            self.unused_after_purge.store(unused_bytes(), Ordering::Relaxed);
+        };
+        self.pages.free(0, Box::new(purge));
+    }
+
+    /// Updates the highest use of memory, and returns it.
+    pub fn note_peak(&self, used: u64) -> u64 {
+        let before = self.peak.fetch_max(used, Ordering::Relaxed);
+        if used > before {
+            self.peak_at.store(clock::unix_millis() / 1000, Ordering::Relaxed);
+        }
+        before.max(used)
+    }
 }
 
 impl Shared {
-    /// Bytes of memory that all connections use.
-    #[must_use]
-    pub fn client_memory(&self) -> u64 {
-        self.wrapping_sum(|thread| &thread.client_memory)
-    }
-
-    /// Bytes of memory of connections that are being closed.
-    #[must_use]
-    pub fn closing_client_memory(&self) -> u64 {
-        self.wrapping_sum(|thread| &thread.closing_bytes)
-    }
-
-    fn wrapping_sum(&self, of: fn(&WorkerStatistics) -> &ThreadCounter) -> u64 {
-        // Single counters may be negative, and so may the sum for a moment: one thread counts a
-        // connection that another closes.
-        let sum = self.monitoring.statistics.sum(of);
-        if sum > i64::MAX as u64 { 0 } else { sum }
-    }
-
     /// Bytes of memory that data and buffers use, as `used_memory` counts them: all allocations, except
     /// that of the entries' heaps only blocks in use count.
     #[must_use]
@@ -97,7 +94,8 @@ impl Shared {
         let data = self.keyspace.used_bytes();
         if sync::simulation::is_simulated() {
             // The process holds more than this server, and its threads free memory at any time.
-            return (data + self.client_memory() as usize).saturating_sub(self.keyspace.retired_bytes());
+            return (data + self.monitoring.statistics.client_memory() as usize)
+                .saturating_sub(self.keyspace.retired_bytes());
         }
         // A chunk that is mapped or unmapped between the readings counts as unused.
         let mapped_before = self.keyspace.mapped_bytes();
@@ -106,17 +104,13 @@ impl Shared {
         (allocated + data).saturating_sub(mapped + self.keyspace.retired_bytes())
     }
 
-    /// Bytes of the buffers of the write log, of which the append-only file is a reader.
-    #[must_use]
-    pub fn log_bytes(&self) -> u64 {
-        self.keyspace.log.memory_bytes()
-    }
-
     /// Bytes of used memory that neither evict nor refuse: buffers of the log and of snapshots, and the interpreters of
     /// scripts, which have a limit of their own. Data does not cause them, and eviction does not free them.
     #[must_use]
     pub fn uncounted_memory(&self) -> usize {
-        self.log_bytes() as usize + self.snapshots.buffer_bytes() + self.scripts.memory.used() as usize
+        self.keyspace.log.memory_bytes() as usize
+            + self.snapshots.buffer_bytes()
+            + self.scripts.memory.used() as usize
     }
 
     /// Bytes of memory that `maxmemory` limits.
@@ -143,7 +137,7 @@ impl Shared {
         if grown > RELEASED_SIZE_MIN.max(sync::allocator::allocated_bytes()) {
             self.release_free_memory();
         } else if grown > PURGED_SIZE_MIN {
-            self.purge();
+            self.memory.purge();
         }
     }
 
@@ -158,28 +152,10 @@ impl Shared {
         self.memory.pages.free(0, Box::new(|| self.keyspace.trim()));
     }
 
-    /// Returns the allocator's free memory to the system in the background.
-    pub fn purge(&'static self) {
-        let purge = || {
-            pages::purge_free_memory();
-            self.memory.unused_after_purge.store(unused_bytes(), Ordering::Relaxed);
-        };
-        self.memory.pages.free(0, Box::new(purge));
-    }
-
     /// Samples the rates and peaks.
     pub fn sample(&self, now: Uptime) {
         self.monitoring.metrics.sample(&self.monitoring.statistics, now.to_raw());
-        self.note_peak(self.used_memory() as u64);
-    }
-
-    /// Updates the highest use of memory, and returns it.
-    pub fn note_peak(&self, used: u64) -> u64 {
-        let before = self.memory.peak.fetch_max(used, Ordering::Relaxed);
-        if used > before {
-            self.memory.peak_at.store(clock::unix_millis() / 1000, Ordering::Relaxed);
-        }
-        before.max(used)
+        self.memory.note_peak(self.used_memory() as u64);
     }
 }
 

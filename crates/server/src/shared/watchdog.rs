@@ -8,7 +8,7 @@ use os::clock::Uptime;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::{Condvar, Mutex};
 
-use crate::shared::Shared;
+use crate::monitoring::statistics::Statistics;
 
 /// Shortest period, in milliseconds: ticks themselves would exceed a shorter one.
 const PERIOD_MS_MIN: u64 = 200;
@@ -22,28 +22,27 @@ pub struct Watchdog {
     changed: Condvar,
 }
 
-impl Shared {
-    /// Sets the period of the watchdog; 0 turns it off.
-    pub fn set_watchdog(&'static self, period_ms: u32) {
-        let watchdog = &self.pool.watchdog;
+impl Watchdog {
+    /// Sets the period; 0 turns the watchdog off.
+    pub fn set_period(&'static self, statistics: &'static Statistics, period_ms: u32) {
         let period_ms = if period_ms == 0 { 0 } else { u64::from(period_ms).max(PERIOD_MS_MIN) };
-        let mut is_started = watchdog.is_started.lock().unwrap_or_else(PoisonError::into_inner);
-        watchdog.period_ms.store(period_ms, Ordering::Relaxed);
-        watchdog.changed.notify_all();
+        let mut is_started = self.is_started.lock().unwrap_or_else(PoisonError::into_inner);
+        self.period_ms.store(period_ms, Ordering::Relaxed);
+        self.changed.notify_all();
         if period_ms > 0 && !*is_started {
             let thread = sync::thread::Builder::new().name("watchdog".to_owned());
-            match thread.spawn(|| self.watch()) {
+            match thread.spawn(|| self.watch(statistics)) {
                 Ok(_) => *is_started = true,
                 Err(error) => log::warn!("Can't start the watchdog: {error}"),
             }
         }
     }
 
-    fn watch(&self) {
+    fn watch(&self, statistics: &Statistics) {
         let mut reported_turn = None;
-        while let Some(period_ms) = self.pool.watchdog.wait() {
+        while let Some(period_ms) = self.wait() {
             let now = Uptime::now().to_raw() as u64;
-            let late = self.monitoring.statistics.threads().find(|(_, thread)| {
+            let late = statistics.threads().find(|(_, thread)| {
                 let since = thread.turn_since_ms.value();
                 since != 0 && now.saturating_sub(since) >= period_ms
             });
@@ -61,9 +60,7 @@ impl Shared {
             reported_turn = turn;
         }
     }
-}
 
-impl Watchdog {
     /// Ends the watchdog's thread.
     pub fn end(&self) {
         let _guard = self.is_started.lock().unwrap_or_else(PoisonError::into_inner);

@@ -109,23 +109,23 @@ impl WorkerPool {
             ended();
         }
     }
-}
 
-impl Shared {
     /// Sets the scheduling of the calling worker by the number of workers. If they outnumber the CPUs, each keeps
     /// its time slice: otherwise a worker woken by a request would preempt another one, which would have to be
     /// woken again for its next request.
     pub fn schedule_thread(&self) {
-        if !self.pool.cpus.may_schedule {
+        if !self.cpus.may_schedule {
             return;
         }
-        let is_crowded = self.pool.wanted() > self.pool.cpus.count;
+        let is_crowded = self.wanted() > self.cpus.count;
         let scheduling = if is_crowded { Scheduling::Batch } else { Scheduling::Normal };
         if let Err(error) = threads::set_thread_scheduling(scheduling) {
             log::debug!("A thread can't be scheduled as {scheduling:?}: {error}");
         }
     }
+}
 
+impl Shared {
     /// Sets the number of workers. Starts the missing ones, and notifies all of the change: surplus workers
     /// retire. If one can't be started or can't serve, the number does not change. Waits until the new workers
     /// are ready.

@@ -75,7 +75,7 @@ impl Server {
             Loading::end(&shared.modes.flags);
         }
         shared.start_workers(listeners).map_err(|()| "a thread can't be started".to_owned())?;
-        shared.set_watchdog(shared.config.load().watchdog_period);
+        shared.pool.watchdog.set_period(&shared.monitoring.statistics, shared.config.load().watchdog_period);
         Ok(Self { shared, ended })
     }
 

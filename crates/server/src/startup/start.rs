@@ -180,7 +180,7 @@ fn run(
     let shared = Shared::leak(config, users, &loaded.renames, identity, listen_sockets, worker::start);
     crash::set_shared(shared);
     logging::wake_with(|worker| shared.workers.post(worker, Mail::Durable));
-    shared.load_certificates(&shared.config.load()).map_err(|reason| {
+    shared.certificates.load_of(&shared.config.load()).map_err(|reason| {
         log::warn!("{reason}");
         log::error!("Failed to configure TLS. Check logs for more info.");
         Fatal
@@ -204,7 +204,7 @@ fn run(
         return Err(Fatal);
     }
     let _ = is_started.send(());
-    shared.set_watchdog(shared.config.load().watchdog_period);
+    shared.pool.watchdog.set_period(&shared.monitoring.statistics, shared.config.load().watchdog_period);
     waiter.wait(shared);
     // A load that is still running ends soon after the workers.
     let _ = loader.join();

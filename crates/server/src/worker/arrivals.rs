@@ -14,6 +14,7 @@ use crate::connection::listeners::{Listeners, Origin};
 use crate::connection::record::ClientRecord;
 use crate::connection::token::Token;
 use crate::mail::Mail;
+use crate::shared::connections;
 
 /// The connections that arrive.
 pub(super) struct Arrivals {
@@ -76,7 +77,8 @@ impl Worker {
     /// Begins to serve a new connection, or refuses it.
     pub(super) fn begin_serving(&mut self, socket: Socket, origin: Origin) {
         let config = &self.executor.settings.config;
-        let refusal = self.shared.refusal(config, &origin);
+        let is_full = self.shared.clients.len() >= config.maxclients as usize;
+        let refusal = connections::refusal(config, &self.shared.users.load_full(), is_full, &origin);
         if let Some(refusal) = refusal {
             self.shared.connections.rejected.fetch_add(1, Ordering::Relaxed);
             if !origin.is_encrypted() {
@@ -86,7 +88,7 @@ impl Worker {
                 return;
             }
             // A client with TLS gets the error after the handshake, which is not worth it where there are too many.
-            if self.shared.is_full(config) {
+            if is_full {
                 return;
             }
         }

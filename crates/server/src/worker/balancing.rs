@@ -82,8 +82,9 @@ impl Worker {
         let load = |thread: usize| self.shared.workers.handle(thread).busy_permille();
         // A worker in a long turn publishes nothing meanwhile, and what moved to it would stand still.
         let now = self.uptime();
-        let others =
-            (0..threads).filter(|thread| *thread != self.index && !self.shared.is_late(*thread, now));
+        let others = (0..threads).filter(|thread| {
+            *thread != self.index && !self.shared.monitoring.statistics.is_late(*thread, now)
+        });
         let Some(least) = others.min_by_key(|thread| load(*thread)) else { return };
         let (own, gap) = (load(self.index), load(self.index).saturating_sub(load(least)));
         if gap <= UNEVEN_PERMILLE {

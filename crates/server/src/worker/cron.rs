@@ -129,14 +129,17 @@ impl Worker {
         }
         shared.sample(now);
         persist::writer::check_sync(shared, now);
-        shared.check_certificates(now);
+        shared.certificates.check(&shared.config, now);
         shared.duties.end();
     }
 
     /// While the first worker is in a long turn, accepts connections and does the periodic work in its place.
     pub(super) fn do_first_workers_work(&mut self) {
         self.cron.next_look = None;
-        if !self.shared.is_late(0, self.clock.uptime) || self.ending.is_stopping || self.ending.is_retiring {
+        if !self.shared.monitoring.statistics.is_late(0, self.clock.uptime)
+            || self.ending.is_stopping
+            || self.ending.is_retiring
+        {
             return;
         }
         self.cron.next_look = Some(self.clock.uptime.plus_ms(LOOK_MS));
@@ -153,7 +156,7 @@ impl Worker {
     /// Makes the memory that the allocator keeps free for this worker available to all, and returns it to the system.
     pub(super) fn release_free_memory(&self) {
         pages::release_free_memory();
-        self.shared.purge();
+        self.shared.memory.purge();
     }
 
     /// The time between two ticks: by `hz`, or so short that no tick has too many connections to check.

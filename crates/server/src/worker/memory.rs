@@ -72,7 +72,7 @@ impl Worker {
     /// Closes the largest connections while all together exceed the limit. Those of this worker are closed at
     /// once; other workers are notified, and the memory of their connections counts as freed.
     pub(super) fn evict_clients(&mut self) {
-        if self.shared.client_memory() > self.executor.settings.client_memory_max {
+        if self.shared.monitoring.statistics.client_memory() > self.executor.settings.client_memory_max {
             self.evict_largest();
         }
     }
@@ -84,7 +84,7 @@ impl Worker {
             shared.connections.evicting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // Other workers' connections grow meanwhile, and new ones come: only as much is freed as the charges
         // show that decide the order, before these are read again.
-        while shared.client_memory() > self.executor.settings.client_memory_max {
+        while shared.monitoring.statistics.client_memory() > self.executor.settings.client_memory_max {
             if !self.evict_largest_of(shared.clients.all()) {
                 return;
             }

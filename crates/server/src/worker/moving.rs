@@ -18,7 +18,7 @@ impl Worker {
     pub(super) fn least_loaded(&self) -> usize {
         let now = Uptime::now();
         let count = |thread: usize| {
-            let is_late = thread != self.index && self.shared.is_late(thread, now);
+            let is_late = thread != self.index && self.shared.monitoring.statistics.is_late(thread, now);
             (is_late, self.shared.workers.handle(thread).load())
         };
         let threads = self.shared.pool.wanted();
@@ -165,7 +165,7 @@ impl Worker {
     /// Handles a change of the number of workers. If this one is to end, its connections move to others as soon
     /// as each can.
     pub(super) fn apply_thread_count(&mut self) {
-        self.shared.schedule_thread();
+        self.shared.pool.schedule_thread();
         self.ending.is_retiring = self.index >= self.shared.pool.wanted();
         if self.ending.is_retiring {
             self.move_all_away();

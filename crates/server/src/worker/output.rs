@@ -447,7 +447,7 @@ fn output_pause_size(shared: &Shared, settings: &WorkerSettings, pending: usize)
         0 => shared.identity.available_memory,
         limit => limit,
     };
-    let is_much = shared.client_memory() > memory / CLIENT_MEMORY_SHARE;
+    let is_much = shared.monitoring.statistics.client_memory() > memory / CLIENT_MEMORY_SHARE;
     if is_much { OUTPUT_PAUSE_SIZE_MIN } else { OUTPUT_PAUSE_SIZE }
 }
 

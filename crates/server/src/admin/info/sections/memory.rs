@@ -116,7 +116,7 @@ pub static FIGURES: &[Figure] = figures! { |all|
     /// Always 0: there is no cluster.
     gauge "mem_cluster_slot_migration_input_buffer_peak": Bytes = 0;
     /// The memory of the write log.
-    gauge "mem_aof_buffer": Bytes = all.shared.log_bytes();
+    gauge "mem_aof_buffer": Bytes = all.shared.keyspace.log.memory_bytes();
     /// The allocator.
     text "mem_allocator" = "mimalloc";
     /// Always 0: tables grow by segments.

@@ -1,7 +1,7 @@
 //! Taking a snapshot: the cut under all latches, and the walk through the slots.
 //!
 //! A thread that takes a snapshot is not a worker: it waits for latches through a [`Waiting`], and may sleep. See
-//! `store/snapshot.rs` for the effect of changes meanwhile.
+//! `store/snapshot_state.rs` for the effect of changes meanwhile.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::latched::Latched;
 use crate::latched::held::SlotGuard;
 use crate::latching::TRY_COUNT_MAX;
 use crate::store::keyspace::Keyspace;
-use crate::store::snapshot::{CutDatabase, Progress, TakenTable};
+use crate::store::snapshot_state::{CutDatabase, Progress, TakenTable};
 use crate::store::tracked::{TrackedCollection, large};
 
 /// How a thread that is not a worker waits for a latch.
