@@ -40,7 +40,8 @@ impl Context {
             return Err(LoadError::NoKey);
         }
         let checks_clients = settings.client_certificates != ClientCertificates::None;
-        if checks_clients && settings.ca_cert_file.is_empty() && settings.ca_cert_dir.is_empty() {
+        let checks_peers = checks_clients || settings.opens_connections;
+        if checks_peers && settings.ca_cert_file.is_empty() && settings.ca_cert_dir.is_empty() {
             return Err(LoadError::NoAuthorities);
         }
         let versions = ciphers::versions(&settings.protocols)?;

@@ -25,8 +25,10 @@ pub enum LoadError {
     /// `tls-key-file` is not set.
     #[error("No tls-key-file configured!")]
     NoKey,
-    /// Clients' certificates can't be checked.
-    #[error("Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is enabled!")]
+    /// Certificates of clients or servers can't be checked.
+    #[error(
+        "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster or tls-auth-clients are enabled!"
+    )]
     NoAuthorities,
     /// A certificate can't be used.
     #[error("Failed to load certificate: {path}: {reason}")]

@@ -30,6 +30,8 @@ pub struct Settings {
     pub ca_cert_file: String,
     /// A directory of such files.
     pub ca_cert_dir: String,
+    /// Whether the server opens connections with TLS, which requires authorities.
+    pub opens_connections: bool,
     /// Whether clients need a certificate.
     pub client_certificates: ClientCertificates,
     /// Versions, separated by spaces.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustls::ClientConnection;
 use support::{Authority, Files};
-use tls::{ClientCertificates, Context, Identity, Progress, Settings, Stream};
+use tls::{ClientCertificates, Context, Identity, LoadError, Progress, Settings, Stream};
 
 fn settings(files: &Files) -> Settings {
     Settings {
@@ -20,6 +20,7 @@ fn settings(files: &Files) -> Settings {
         client_key_file_pass: None,
         ca_cert_file: files.path("ca.crt"),
         ca_cert_dir: String::new(),
+        opens_connections: false,
         client_certificates: ClientCertificates::None,
         protocols: String::new(),
         ciphers: String::new(),
@@ -377,7 +378,7 @@ fn what_can_not_be_used_is_refused() {
             settings.ca_cert_file.clear();
             settings.client_certificates = ClientCertificates::Required;
         }),
-        "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is enabled!"
+        "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster or tls-auth-clients are enabled!"
     );
     assert_eq!(
         error(&|settings| {
@@ -517,6 +518,8 @@ fn servers_of_other_authorities_are_refused() {
     let unchecked = Settings { ca_cert_file: String::new(), ..settings(&files) };
     let context = Context::load(&unchecked).unwrap();
     assert!(Stream::to_server(&context).is_err());
+    let refused = Context::load(&Settings { opens_connections: true, ..unchecked });
+    assert!(matches!(refused, Err(LoadError::NoAuthorities)));
 }
 
 #[test]

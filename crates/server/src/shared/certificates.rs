@@ -134,6 +134,7 @@ fn settings(config: &Config) -> Settings {
         client_key_file_pass: config.tls_client_key_file_pass.reveal().map(<[u8]>::to_vec),
         ca_cert_file: config.tls_ca_cert_file.clone(),
         ca_cert_dir: config.tls_ca_cert_dir.clone(),
+        opens_connections: config.tls_cluster,
         client_certificates: match config.tls_auth_clients {
             TlsAuthClients::No => ClientCertificates::None,
             TlsAuthClients::Optional => ClientCertificates::Optional,
