@@ -7,7 +7,7 @@
 //! | [`Large`] | more, or a member of more than 4 KiB: a table and a tree |
 //!
 //! The encoding reported to the client (`listpack`, `skiplist`) follows Redis's thresholds
-//! ([`CollectionLimits`]) and is independent of the form. The encoding never changes back from `skiplist`, nor
+//! ([`SortedSetLimits`]) and is independent of the form. The encoding never changes back from `skiplist`, nor
 //! the form from large.
 //!
 //! Owns its members. Scores are never NaN; -0 and 0 are equal.
