@@ -27,6 +27,8 @@ pub struct Gathered<'a> {
     pub config: Guard<Arc<Config>>,
     /// Unix time in microseconds.
     pub now_us: i64,
+    /// Whether files are being loaded.
+    pub is_loading: bool,
     /// Bytes of the report itself, which do not count as used memory.
     report_size: usize,
     memory: OnceCell<(MemoryUse, Gaps)>,
@@ -84,6 +86,7 @@ impl<'a> Gathered<'a> {
             shared,
             config: shared.config.load(),
             now_us: clock::unix_micros(),
+            is_loading: shared.modes.is_loading(),
             report_size,
             memory: OnceCell::new(),
             scripts: OnceCell::new(),
@@ -166,10 +169,12 @@ impl<'a> Gathered<'a> {
     pub fn rewriting(&self) -> &Rewriting {
         self.rewriting.get_or_init(|| {
             let aof = &self.shared.persistence.append_only.figures;
-            let runs = aof.is_rewriting.load(Ordering::Relaxed);
-            // A rewrite that waits for no other snapshot, or for one that was cancelled, begins soon.
+            // A rewrite that waits for no other snapshot, or for one that was cancelled, begins soon. The requests are read
+            // first: one that begins in the meantime is seen as such.
             let is_wanted = aof.is_rewrite_requested() || aof.is_rewrite_scheduled.load(Ordering::Relaxed);
-            let is_going_on = runs || (is_wanted && !self.shared.snapshots.is_going_on());
+            let begins_soon = is_wanted && !self.shared.snapshots.is_going_on();
+            let runs = aof.is_rewriting.load(Ordering::Relaxed);
+            let is_going_on = runs || begins_soon;
             let began = aof.rewrite_began.load(Ordering::Relaxed);
             Rewriting {
                 is_going_on,

@@ -29,7 +29,7 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "total_watched_keys" = all.shared.clients.sums().watched_keys();
     /// The keys for which connections wait.
     gauge "total_blocking_keys" = all.counters().sum(|counters| &counters.waited_keys);
-    /// The keys for which connections wait, and whose deletion ends the wait.
+    /// The keys for which connections wait that are also served when the key is deleted.
     gauge "total_blocking_keys_on_nokey" = all.counters().sum(|counters| &counters.waited_keys_or_none);
     /// Why requests wait: client_pause or none.
     text "paused_reason" = if all.pause().actions == "none" { "none" } else { "client_pause" };

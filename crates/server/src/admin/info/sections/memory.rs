@@ -35,7 +35,7 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "allocator_active": Bytes = all.gaps().active;
     /// The resident memory.
     gauge "allocator_resident": Bytes = all.memory().resident;
-    /// Always 0: the allocator has no such pages.
+    /// Always 0.
     gauge "allocator_muzzy": Bytes = 0;
     /// The memory of the machine.
     gauge "total_system_memory": Bytes = all.shared.identity.system_memory;

@@ -10,7 +10,7 @@ use persist::append_only::Figures;
 
 pub static FIGURES: &[Figure] = figures! { |all|
     /// Whether files are being loaded.
-    gauge "loading" = all.shared.modes.is_loading();
+    gauge "loading" = all.is_loading;
     /// Always 0: there are no replicas.
     gauge "async_loading" = 0;
     /// Always 0: no snapshot forks.
@@ -75,7 +75,7 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "slot_migration_fork_in_progress" = 0;
     /// The size of the append-only files; shown with `appendonly yes`, as are the next five.
     gauge "aof_current_size": Bytes = of(&aof(all).size), when all.config.appendonly;
-    /// The size of the append-only files after the last rewrite or load.
+    /// The size of the append-only files at the start or after the last rewrite.
     gauge "aof_base_size": Bytes = of(&aof(all).base_size), when all.config.appendonly;
     /// Always 0.
     gauge "aof_pending_rewrite" = 0, when all.config.appendonly;
@@ -83,20 +83,20 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "aof_buffer_length": Bytes = unwritten(all), when all.config.appendonly;
     /// Whether the append-only file is being synchronised, or needs it.
     gauge "aof_pending_bio_fsync" = is_sync_pending(all), when all.config.appendonly;
-    /// The synchronisations that were late.
+    /// The synchronisations that took longer than two seconds.
     counter "aof_delayed_fsync" = of(&aof(all).delayed_syncs), when all.config.appendonly;
     /// When the load began; shown while files are loaded, as are the next five.
-    gauge "loading_start_time": UnixSeconds = all.loading().started_at, when all.shared.modes.is_loading();
+    gauge "loading_start_time": UnixSeconds = all.loading().started_at, when all.is_loading;
     /// The size of all files to load.
-    gauge "loading_total_bytes": Bytes = all.loading().total_bytes, when all.shared.modes.is_loading();
-    /// The memory that was in use when the dump was written.
-    gauge "loading_rdb_used_mem": Bytes = of(&all.shared.loading.written_memory), when all.shared.modes.is_loading();
+    gauge "loading_total_bytes": Bytes = all.loading().total_bytes, when all.is_loading;
+    /// The memory that the writer of the dump used.
+    gauge "loading_rdb_used_mem": Bytes = of(&all.shared.loading.written_memory), when all.is_loading;
     /// The bytes of the files that are loaded.
-    gauge "loading_loaded_bytes": Bytes = all.loading().loaded_bytes, when all.shared.modes.is_loading();
+    gauge "loading_loaded_bytes": Bytes = all.loading().loaded_bytes, when all.is_loading;
     /// The part of the files that is loaded.
-    gauge "loading_loaded_perc": Percent = Hundredths(all.loading().percent), when all.shared.modes.is_loading();
+    gauge "loading_loaded_perc": Percent = Hundredths(all.loading().percent), when all.is_loading;
     /// The expected time to the end of the load.
-    gauge "loading_eta_seconds": Seconds = all.loading().left_seconds, when all.shared.modes.is_loading();
+    gauge "loading_eta_seconds": Seconds = all.loading().left_seconds, when all.is_loading;
 };
 
 fn aof<'a>(all: &Gathered<'a>) -> &'a Figures {

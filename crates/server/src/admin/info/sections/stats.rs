@@ -55,9 +55,9 @@ pub static FIGURES: &[Figure] = figures! { |all|
     counter "expired_subkeys" = all.counters().sum(|counters| &counters.expired_fields);
     /// The expired fields that periodic work deleted, under Redis's name.
     counter "expired_subkeys_active" = all.counters().sum(|counters| &counters.expired_fields_active);
-    /// Always 0.00: no sample is taken.
+    /// Always 0.00.
     gauge "expired_stale_perc": Percent = Hundredths(0.0);
-    /// Always 0.00: no sample is taken.
+    /// Always 0.00.
     gauge "expired_keys_with_volatile_items_stale_perc": Percent = Hundredths(0.0);
     /// The cycles of active expiry that ended because their time was over.
     counter "expired_time_cap_reached_count" = all.sum(|thread| &thread.expire_cut_short);
@@ -71,7 +71,7 @@ pub static FIGURES: &[Figure] = figures! { |all|
     counter "evicted_scripts" = all.shared.scripts.cache.evicted_count();
     /// The runs of scripts that accessed keys that they had not declared.
     counter "scripts_with_undeclared_keys" = of(&all.shared.scripts.totals.undeclared);
-    /// The runs of scripts that began anew with more latches.
+    /// The runs of scripts that were abandoned before they wrote, and run again with other latches.
     counter "scripts_run_again" = of(&all.shared.scripts.totals.repeated);
     /// The runs of scripts that held all latches.
     counter "scripts_with_all_latches" = of(&all.shared.scripts.totals.exclusive);
@@ -89,9 +89,9 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "pubsub_patterns" = all.shared.hub.name_count(SubscriptionKind::Pattern);
     /// The shard channels with subscribers.
     gauge "pubsubshard_channels" = all.shared.hub.name_count(SubscriptionKind::ShardChannel);
-    /// Always 0: nothing forks.
+    /// Always 0: snapshots do not fork.
     gauge "latest_fork_usec": Microseconds = 0;
-    /// Always 0: nothing forks.
+    /// Always 0: snapshots do not fork.
     counter "total_forks" = 0;
     /// The open connections to targets of `MIGRATE`.
     gauge "migrate_cached_sockets" = all.shared.migration_sockets.len();
@@ -119,7 +119,7 @@ pub static FIGURES: &[Figure] = figures! { |all|
     counter "unexpected_error_replies" = of(&all.shared.loading.unexpected_error_count);
     /// The error replies.
     counter "total_error_replies" = all.sum(|thread| &thread.errors);
-    /// Always 0: every payload is checked.
+    /// Always 0.
     counter "dump_payload_sanitizations" = 0;
     /// The reads from connections.
     counter "total_reads_processed" = all.sum(|thread| &thread.reads);
@@ -139,15 +139,15 @@ pub static FIGURES: &[Figure] = figures! { |all|
     counter "io_threaded_total_prefetch_batches" = 0;
     /// Always 0: workers read and write for themselves.
     counter "io_threaded_total_prefetch_entries" = 0;
-    /// The sessions that waited for a latch.
+    /// How often a session waited for a latch.
     counter "sessions_parked" = all.sum(|thread| &thread.parked);
     /// The connections that were closed because of the size of their input.
     counter "client_query_buffer_limit_disconnections" = of(&all.shared.connections.over_query_limit);
     /// The connections that were closed because of the size of their output.
     counter "client_output_buffer_limit_disconnections" = of(&all.shared.connections.over_output_limit);
-    /// Always 0: buffers belong to workers.
+    /// Always 0.
     counter "reply_buffer_shrinks" = 0;
-    /// Always 0: buffers belong to workers.
+    /// Always 0.
     counter "reply_buffer_expands" = 0;
     /// The turns of the event loops.
     counter "eventloop_cycles" = all.sum(|thread| &thread.turns);
