@@ -274,7 +274,7 @@ impl Executor {
         // Nothing expires during a replay: the log has the deletions.
         self.latching.mode.sees_expired =
             self.is_replay || (self.settings.config.import_mode && client.session.options.is_import_source);
-        self.statistics.current_client.set(client.session.id);
+        self.statistics.current.client.set(client.session.id);
         let [began, mut ended] = [Ticks::now(); 2];
         let result = self.run_batch(client, &planned, bytes, &mut ended, host);
         client.recent_ticks += ended.to_raw().saturating_sub(began.to_raw());
@@ -432,7 +432,7 @@ impl Executor {
             // Applies to every command, so that no client observes memory use above the limit.
             let mut lacks_memory = false;
             if self.settings.config.maxmemory > 0 {
-                self.statistics.current_reply_bytes.set(client.replies.passing_bytes());
+                self.statistics.memory.current_reply.set(client.replies.passing_bytes());
                 let needs_memory = special_modes::own_flags(client, found).contains(Flags::DENYOOM);
                 let need = if needs_memory { eviction::need_of(plan.requests.size()) } else { 0 };
                 let has_room = self.eviction().make_room(need);
@@ -497,7 +497,7 @@ impl Executor {
         let CurrentRequest { found, args, .. } = current;
         client.session.ran.last = Some(found.id);
         client.session.ran.count += 1;
-        self.statistics.current_command.set(u64::from(found.id.0) + 1);
+        self.statistics.current.command.set(u64::from(found.id.0) + 1);
         let mark = client.replies.bytes.len();
         let protocol = client.session.protocol;
         let (data, session) = ((&mut *self.latching, &mut self.effects), &mut client.session);

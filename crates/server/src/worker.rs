@@ -160,12 +160,12 @@ impl Worker {
         if self.may_end() {
             return ControlFlow::Break(());
         }
-        self.statistics.turn_since_ms.set(0);
+        self.statistics.turn.since_ms.set(0);
         self.wait();
         let started = Ticks::now();
         self.set_time(started);
         self.clock.turn_began = Some(started);
-        self.statistics.turn_since_ms.set(self.clock.uptime.to_raw() as u64);
+        self.statistics.turn.since_ms.set(self.clock.uptime.to_raw() as u64);
         let commands_before = self.statistics.commands_processed.value();
         self.executor.budget.begin_turn();
         self.read_mail();
@@ -194,7 +194,7 @@ impl Worker {
             self.clock.next_tick = self.clock.uptime.plus_ms(self.tick_ms());
             let before = Ticks::now();
             self.tick();
-            self.statistics.cron_ns.add(Ticks::now().ns_since(before));
+            self.statistics.turn.cron_ns.add(Ticks::now().ns_since(before));
         }
         self.work_after_timers();
         // Waiters that this worker serves receive their replies in this turn.
@@ -212,11 +212,12 @@ impl Worker {
             self.answer_barriers(barrier_counts);
         }
         let spent_ns = Ticks::now().ns_since(started);
-        self.statistics.turns.add(1);
-        self.statistics.busy_ns.add(spent_ns);
-        self.statistics.turn_ns_max.raise(spent_ns);
+        self.statistics.turn.count.add(1);
+        self.statistics.turn.busy_ns.add(spent_ns);
+        self.statistics.turn.ns_max.raise(spent_ns);
         self.statistics
-            .turn_commands_max
+            .turn
+            .commands_max
             .raise(self.statistics.commands_processed.value().saturating_sub(commands_before));
         self.executor.latching.quiescent();
         ControlFlow::Continue(())
@@ -334,8 +335,8 @@ impl Worker {
 
     /// Handles received bytes: executes complete requests, keeps the rest.
     fn received(&mut self, token: Token, data: &[u8], planned: Option<Box<Planned>>) {
-        self.statistics.reads.add(1);
-        self.statistics.received_bytes.add(data.len() as u64);
+        self.statistics.sockets.reads.add(1);
+        self.statistics.sockets.received_bytes.add(data.len() as u64);
         let Some(connection) = self.connections.find_mut(token) else {
             return;
         };
@@ -385,8 +386,8 @@ impl Worker {
             return;
         };
         connection.record.active_at.store(self.clock.uptime.to_raw(), Ordering::Relaxed);
-        self.statistics.unsent_bytes.add(connection.client.replies.passing_bytes());
-        self.statistics.current_reply_bytes.set(0);
+        self.statistics.memory.unsent.add(connection.client.replies.passing_bytes());
+        self.statistics.memory.current_reply.set(0);
         connection.input.has_more = processed == Processed::Yielded;
         let input_passes = connection.input.has_more || connection.input.passing_size > 0;
         match processed {
@@ -494,9 +495,9 @@ impl Worker {
         if let Some(parked) = connection.client.wait.take_parked() {
             self.executor.latching.cancel(parked.busy, token.0);
         }
-        self.statistics.client_memory.subtract(connection.release());
+        self.statistics.memory.clients.subtract(connection.release());
         if let Life::Closing(closing) = connection.life {
-            self.statistics.closing_bytes.subtract(closing.charge);
+            self.statistics.memory.closing.subtract(closing.charge);
         }
     }
 

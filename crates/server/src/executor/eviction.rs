@@ -330,9 +330,9 @@ impl Eviction<'_> {
                 .saturating_sub(self.settings.client_memory_max)
             + self.shared.monitoring.statistics.closing_client_memory()
             + self.shared.hub.underway_bytes()
-            + self.shared.monitoring.statistics.sum(|thread| &thread.unsent_bytes)
-            + self.shared.monitoring.statistics.sum(|thread| &thread.current_reply_bytes)
-            + self.shared.monitoring.statistics.sum(|thread| &thread.passing_input_bytes);
+            + self.shared.monitoring.statistics.sum(|thread| &thread.memory.unsent)
+            + self.shared.monitoring.statistics.sum(|thread| &thread.memory.current_reply)
+            + self.shared.monitoring.statistics.sum(|thread| &thread.memory.passing_input);
         room.saturating_add_unsigned(soon_free)
     }
 

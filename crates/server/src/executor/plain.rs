@@ -127,7 +127,7 @@ impl Executor {
                     run.end(self.statistics, count, started);
                     self.time_read.refresh(&mut ctx.data.mode, &self.settings.config, *started);
                     run.id = Some(plan.id);
-                    self.statistics.current_command.set(u64::from(plan.id.0) + 1);
+                    self.statistics.current.command.set(u64::from(plan.id.0) + 1);
                 }
                 count += 1;
                 let mark = out.len();

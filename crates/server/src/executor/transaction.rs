@@ -83,7 +83,7 @@ impl Executor {
         let exec_mark = client.replies.bytes.len();
         let began = Ticks::now();
         self.statistics.ran(self.planner.multi_id, 1, began.ns_since(*started));
-        self.statistics.current_command.set(u64::from(exec.id.0) + 1);
+        self.statistics.current.command.set(u64::from(exec.id.0) + 1);
         *started = began;
         self.latching.mode.touch = true;
         let watching = client.session.watching.take();

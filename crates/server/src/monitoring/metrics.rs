@@ -44,10 +44,10 @@ impl Metrics {
         let totals = Totals {
             at_ms: now_ms,
             commands: statistics.sum(|thread| &thread.commands_processed),
-            received_bytes: statistics.sum(|thread| &thread.received_bytes),
-            sent_bytes: statistics.sum(|thread| &thread.sent_bytes),
-            turns: statistics.sum(|thread| &thread.turns),
-            busy_ns: statistics.sum(|thread| &thread.busy_ns),
+            received_bytes: statistics.sum(|thread| &thread.sockets.received_bytes),
+            sent_bytes: statistics.sum(|thread| &thread.sockets.sent_bytes),
+            turns: statistics.sum(|thread| &thread.turn.count),
+            busy_ns: statistics.sum(|thread| &thread.turn.busy_ns),
         };
         let mut samples = self.samples.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (next, ring) = &mut *samples;

@@ -16,11 +16,44 @@ pub const BUCKET_COUNT: usize = ((40 - SUB_BITS as usize) + 2) << SUB_BITS;
 const LATE_MS: u64 = 20;
 
 /// One thread's counters.
+#[derive(Default)]
 pub struct WorkerStatistics {
-    /// Connections accepted here.
-    pub connections_received: ThreadCounter,
+    /// Sockets and what passed through them.
+    pub sockets: SocketCounters,
+    /// Memory of connections.
+    pub memory: ConnectionMemory,
+    /// Turns of the event loop.
+    pub turn: TurnCounters,
+    /// The expiry cycle.
+    pub expiry: ExpiryCounters,
+    /// Defragmentation.
+    pub defrag: DefragmentationCounters,
+    /// The command that runs or ran last.
+    pub current: CurrentCommand,
+    /// CPU time of the thread.
+    pub cpu: CpuTime,
+    /// The recent maximum of waiting input of one connection, in bytes.
+    pub input_buffer_max: RecentMax,
+    /// The recent maximum of output of one connection, in bytes.
+    pub output_buffer_max: RecentMax,
     /// Commands executed.
     pub commands_processed: ThreadCounter,
+    /// Error replies.
+    pub errors: ThreadCounter,
+    /// Sessions that were parked.
+    pub parked: ThreadCounter,
+    /// Whether durations are recorded; 0: they are not.
+    pub tracks_latency: ThreadCounter,
+    /// The I/O backend.
+    pub backend: OnceLock<&'static str>,
+    commands: CommandTable,
+}
+
+/// The sockets of one thread.
+#[derive(Default)]
+pub struct SocketCounters {
+    /// Connections accepted here.
+    pub accepted: ThreadCounter,
     /// Number of receive operations.
     pub reads: ThreadCounter,
     /// Buffers sent.
@@ -29,65 +62,91 @@ pub struct WorkerStatistics {
     pub received_bytes: ThreadCounter,
     /// Bytes sent.
     pub sent_bytes: ThreadCounter,
-    /// Bytes of the buffers that hold the output of this turn.
-    pub unsent_bytes: ThreadCounter,
-    /// Bytes of the buffer for the replies of the current connection, if memory is limited and the buffer is not kept.
-    pub current_reply_bytes: ThreadCounter,
-    /// Bytes of buffers of input that is executed in this turn or the next one, up to a maximum.
-    pub passing_input_bytes: ThreadCounter,
-    /// Bytes of memory of connections that are being closed. Only the sum over all threads is meaningful; it wraps.
-    pub closing_bytes: ThreadCounter,
-    /// The recent maximum of waiting input of one connection, in bytes.
-    pub input_buffer_max: RecentMax,
-    /// The recent maximum of output of one connection, in bytes.
-    pub output_buffer_max: RecentMax,
-    /// Turns of the event loop.
-    pub turns: ThreadCounter,
-    /// The longest turn, in nanoseconds.
-    pub turn_ns_max: ThreadCounter,
-    /// The most commands of a turn.
-    pub turn_commands_max: ThreadCounter,
-    /// Bytes of memory of connections, as counted here. Only the sum over all threads is meaningful; it wraps.
-    pub client_memory: ThreadCounter,
-    /// Time spent on periodic work, in nanoseconds.
-    pub cron_ns: ThreadCounter,
+}
+
+/// The memory of connections, in bytes. Of `clients` and `closing` only the sum over all threads is meaningful; it wraps.
+#[derive(Default)]
+pub struct ConnectionMemory {
+    /// All that they use, as counted here.
+    pub clients: ThreadCounter,
+    /// That of connections that are being closed.
+    pub closing: ThreadCounter,
+    /// The buffers that hold the output of this turn.
+    pub unsent: ThreadCounter,
+    /// The buffer for the replies of the current connection, if memory is limited and the buffer is not kept.
+    pub current_reply: ThreadCounter,
+    /// The buffers of input that is executed in this turn or the next one, up to a maximum.
+    pub passing_input: ThreadCounter,
+}
+
+/// The turns of one thread's event loop.
+#[derive(Default)]
+pub struct TurnCounters {
+    /// Their number.
+    pub count: ThreadCounter,
+    /// The longest one, in nanoseconds.
+    pub ns_max: ThreadCounter,
+    /// The most commands of one.
+    pub commands_max: ThreadCounter,
+    /// The millisecond of the monotonic clock at which the current one began; 0: the thread waits.
+    pub since_ms: ThreadCounter,
     /// Time spent outside of waiting, in nanoseconds.
     pub busy_ns: ThreadCounter,
     /// The value of `busy_ns` when the statistics were reset.
     pub busy_ns_at_reset: ThreadCounter,
-    /// Time spent in the expiry cycle, in nanoseconds.
-    pub expire_ns: ThreadCounter,
-    /// How often the expiry cycle ran out of time.
-    pub expire_cut_short: ThreadCounter,
-    /// Entries that defragmentation moved.
-    pub defrag_moved: ThreadCounter,
-    /// Entries that defragmentation examined.
-    pub defrag_seen: ThreadCounter,
-    /// Time spent on defragmentation, in nanoseconds.
-    pub defrag_ns: ThreadCounter,
+    /// Time spent on periodic work, in nanoseconds.
+    pub cron_ns: ThreadCounter,
+}
+
+/// The expiry cycle of one thread.
+#[derive(Default)]
+pub struct ExpiryCounters {
+    /// Time spent in it, in nanoseconds.
+    pub ns: ThreadCounter,
+    /// How often it ran out of time.
+    pub cut_short: ThreadCounter,
+}
+
+/// The defragmentation of one thread.
+#[derive(Default)]
+pub struct DefragmentationCounters {
+    /// Entries moved.
+    pub moved: ThreadCounter,
+    /// Entries examined.
+    pub examined: ThreadCounter,
+    /// Time spent on it, in nanoseconds.
+    pub ns: ThreadCounter,
     /// The part of the thread's time that it may use at present, in percent.
-    pub defrag_percent: ThreadCounter,
+    pub percent: ThreadCounter,
     /// The millisecond of the monotonic clock at which it began; 0: it does not run.
-    pub defrag_since_ms: ThreadCounter,
-    /// Error replies.
-    pub errors: ThreadCounter,
-    /// Number of the command that runs or ran last, plus one; 0: none yet.
-    pub current_command: ThreadCounter,
+    pub since_ms: ThreadCounter,
+}
+
+/// The command that one thread runs or ran last.
+#[derive(Default)]
+pub struct CurrentCommand {
+    /// Its number plus one; 0: none yet.
+    pub command: ThreadCounter,
     /// The id of the connection for which it runs or ran.
-    pub current_client: ThreadCounter,
-    /// The millisecond of the monotonic clock at which the current turn began; 0: the thread waits.
-    pub turn_since_ms: ThreadCounter,
-    /// The I/O backend.
-    pub backend: OnceLock<&'static str>,
-    /// Sessions that were parked.
-    pub parked: ThreadCounter,
-    /// User CPU time of the thread, in microseconds, at its last tick.
-    pub cpu_user_us: ThreadCounter,
-    /// System CPU time, likewise.
-    pub cpu_system_us: ThreadCounter,
-    /// Whether durations are recorded; 0: they are not.
-    pub tracks_latency: ThreadCounter,
-    commands: Box<[OnceLock<Box<CommandStatistics>>]>,
+    pub client: ThreadCounter,
+}
+
+/// The CPU time of one thread at its last tick, in microseconds.
+#[derive(Default)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user_us: ThreadCounter,
+    /// In the kernel.
+    pub system_us: ThreadCounter,
+}
+
+/// The counters of commands, by number; made at their first use.
+struct CommandTable(Box<[OnceLock<Box<CommandStatistics>>]>);
+
+impl Default for CommandTable {
+    fn default() -> Self {
+        Self(NUMBERED.iter().map(|_| OnceLock::new()).collect())
+    }
 }
 
 /// The maximum of the numbers that a thread has recorded since the last period began. Written by that thread only.
@@ -184,63 +243,22 @@ pub fn bucket_max_ns(bucket: usize) -> u64 {
 }
 
 impl WorkerStatistics {
-    fn new() -> Self {
-        Self {
-            connections_received: ThreadCounter::new(),
-            commands_processed: ThreadCounter::new(),
-            reads: ThreadCounter::new(),
-            writes: ThreadCounter::new(),
-            received_bytes: ThreadCounter::new(),
-            sent_bytes: ThreadCounter::new(),
-            unsent_bytes: ThreadCounter::new(),
-            current_reply_bytes: ThreadCounter::new(),
-            passing_input_bytes: ThreadCounter::new(),
-            closing_bytes: ThreadCounter::new(),
-            input_buffer_max: RecentMax::default(),
-            output_buffer_max: RecentMax::default(),
-            turns: ThreadCounter::new(),
-            turn_ns_max: ThreadCounter::new(),
-            turn_commands_max: ThreadCounter::new(),
-            client_memory: ThreadCounter::new(),
-            cron_ns: ThreadCounter::new(),
-            busy_ns: ThreadCounter::new(),
-            busy_ns_at_reset: ThreadCounter::new(),
-            expire_ns: ThreadCounter::new(),
-            expire_cut_short: ThreadCounter::new(),
-            defrag_moved: ThreadCounter::new(),
-            defrag_seen: ThreadCounter::new(),
-            defrag_ns: ThreadCounter::new(),
-            defrag_percent: ThreadCounter::new(),
-            defrag_since_ms: ThreadCounter::new(),
-            errors: ThreadCounter::new(),
-            current_command: ThreadCounter::new(),
-            current_client: ThreadCounter::new(),
-            turn_since_ms: ThreadCounter::new(),
-            backend: OnceLock::new(),
-            parked: ThreadCounter::new(),
-            cpu_user_us: ThreadCounter::new(),
-            cpu_system_us: ThreadCounter::new(),
-            tracks_latency: ThreadCounter::new(),
-            commands: NUMBERED.iter().map(|_| OnceLock::new()).collect(),
-        }
-    }
-
     /// The counters of a command on this thread; made at its first use.
     #[inline]
     pub fn command(&self, id: CommandId) -> &CommandStatistics {
-        self.commands[id.0 as usize].get_or_init(|| Box::new(CommandStatistics::new()))
+        self.commands.0[id.0 as usize].get_or_init(|| Box::new(CommandStatistics::new()))
     }
 
     /// The counters of a command, if it was ever used on this thread.
     #[must_use]
     pub fn command_if_used(&self, id: CommandId) -> Option<&CommandStatistics> {
-        self.commands[id.0 as usize].get().map(|statistics| &**statistics)
+        self.commands.0[id.0 as usize].get().map(|statistics| &**statistics)
     }
 
     /// Time of all executions on this thread, in nanoseconds.
     #[must_use]
     pub fn command_ns(&self) -> u64 {
-        self.commands.iter().filter_map(|command| Some(command.get()?.ns.value())).sum()
+        self.commands.0.iter().filter_map(|command| Some(command.get()?.ns.value())).sum()
     }
 
     /// Counts `calls` executions of a command that took `ns` nanoseconds together.
@@ -276,7 +294,7 @@ impl Statistics {
             if index < THREAD_COUNT_MAX {
                 self.seen.fetch_max(index + 1, Ordering::Release);
             }
-            Padded(WorkerStatistics::new())
+            Padded(WorkerStatistics::default())
         };
         &self.threads[index].get_or_init(make).0
     }
@@ -291,28 +309,28 @@ impl Statistics {
     pub fn reset(&self) {
         for (_, thread) in self.threads() {
             for counter in [
-                &thread.connections_received,
+                &thread.sockets.accepted,
                 &thread.commands_processed,
-                &thread.reads,
-                &thread.writes,
-                &thread.received_bytes,
-                &thread.sent_bytes,
-                &thread.turns,
-                &thread.turn_ns_max,
-                &thread.turn_commands_max,
-                &thread.cron_ns,
+                &thread.sockets.reads,
+                &thread.sockets.writes,
+                &thread.sockets.received_bytes,
+                &thread.sockets.sent_bytes,
+                &thread.turn.count,
+                &thread.turn.ns_max,
+                &thread.turn.commands_max,
+                &thread.turn.cron_ns,
                 &thread.errors,
-                &thread.defrag_moved,
-                &thread.defrag_seen,
-                &thread.defrag_ns,
-                &thread.expire_ns,
-                &thread.expire_cut_short,
+                &thread.defrag.moved,
+                &thread.defrag.examined,
+                &thread.defrag.ns,
+                &thread.expiry.ns,
+                &thread.expiry.cut_short,
                 &thread.parked,
             ] {
                 counter.set(0);
             }
-            thread.busy_ns_at_reset.set(thread.busy_ns.value());
-            for command in thread.commands.iter().filter_map(|command| command.get()) {
+            thread.turn.busy_ns_at_reset.set(thread.turn.busy_ns.value());
+            for command in thread.commands.0.iter().filter_map(|command| command.get()) {
                 command.reset();
             }
         }
@@ -321,20 +339,20 @@ impl Statistics {
     /// Whether a worker has been in one turn for long, and may be so for longer.
     #[must_use]
     pub fn is_late(&self, thread: usize, now: Uptime) -> bool {
-        let since_ms = self.thread(thread).turn_since_ms.value();
+        let since_ms = self.thread(thread).turn.since_ms.value();
         since_ms != 0 && (now.to_raw() as u64).saturating_sub(since_ms) >= LATE_MS
     }
 
     /// Bytes of memory that all connections use.
     #[must_use]
     pub fn client_memory(&self) -> u64 {
-        self.signed_sum(|thread| &thread.client_memory)
+        self.signed_sum(|thread| &thread.memory.clients)
     }
 
     /// Bytes of memory of connections that are being closed.
     #[must_use]
     pub fn closing_client_memory(&self) -> u64 {
-        self.signed_sum(|thread| &thread.closing_bytes)
+        self.signed_sum(|thread| &thread.memory.closing)
     }
 
     /// Sums counters of which single ones may be negative, and the sum for a moment: one thread counts a connection that another

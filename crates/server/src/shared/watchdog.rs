@@ -43,10 +43,10 @@ impl Watchdog {
         while let Some(period_ms) = self.wait() {
             let now = Uptime::now().to_raw() as u64;
             let late = statistics.threads().find(|(_, thread)| {
-                let since = thread.turn_since_ms.value();
+                let since = thread.turn.since_ms.value();
                 since != 0 && now.saturating_sub(since) >= period_ms
             });
-            let turn = late.map(|(index, thread)| (index, thread.turn_since_ms.value()));
+            let turn = late.map(|(index, thread)| (index, thread.turn.since_ms.value()));
             // Once a turn, however long it takes.
             if let Some((index, _)) = turn.filter(|_| turn != reported_turn) {
                 log::warn!(

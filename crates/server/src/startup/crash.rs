@@ -105,10 +105,10 @@ fn last_command(shared: &Shared, thread: &str) -> String {
     let index = thread.strip_prefix("broadloom-io-").and_then(|index| index.parse::<usize>().ok());
     let command_of = |index: usize| {
         let statistics = shared.monitoring.statistics.thread(index);
-        let number = (statistics.current_command.value() as usize).checked_sub(1)?;
+        let number = (statistics.current.command.value() as usize).checked_sub(1)?;
         let (name, _) = commands::table::NUMBERED.get(number)?;
         let client = shared
-            .client_line(statistics.current_client.value())
+            .client_line(statistics.current.client.value())
             .unwrap_or_else(|| "its connection is closed".to_owned());
         Some(format!("broadloom-io-{index}: {name}\n{client}"))
     };

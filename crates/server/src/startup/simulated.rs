@@ -114,8 +114,8 @@ impl Server {
         }
         // As they are: the sums that the server uses hide a negative one.
         let statistics = &shared.monitoring.statistics;
-        let charged = statistics.sum(|thread| &thread.client_memory) as i64;
-        let closing = statistics.sum(|thread| &thread.closing_bytes) as i64;
+        let charged = statistics.sum(|thread| &thread.memory.clients) as i64;
+        let closing = statistics.sum(|thread| &thread.memory.closing) as i64;
         if (charged, closing) != (0, 0) {
             leftovers
                 .push(format!("{charged} bytes of connections are charged, and {closing} of closing ones"));

@@ -54,7 +54,7 @@ impl Worker {
         for _ in 0..self.executor.settings.config.max_new_connections_per_cycle {
             let Some((socket, origin)) = self.arrivals.plain.pop_front() else { break };
             // Those with TLS count when their handshake is done.
-            self.statistics.connections_received.add(1);
+            self.statistics.sockets.accepted.add(1);
             self.accept(socket, origin);
         }
         for _ in 0..self.executor.settings.config.max_new_tls_connections_per_cycle {

@@ -55,14 +55,14 @@ impl LoadMeter {
 
     /// Publishes the part since the last call, and the CPU time of the thread.
     pub(super) fn publish(&mut self, handle: &WorkerHandle, statistics: &WorkerStatistics) {
-        let busy_ns = statistics.busy_ns.value();
+        let busy_ns = statistics.turn.busy_ns.value();
         let spent = busy_ns.wrapping_sub(std::mem::replace(&mut self.busy_ns_before, busy_ns));
         let now = Ticks::now();
         let passed_ns = now.ns_since(std::mem::replace(&mut self.published_at, now));
         handle.set_busy_permille(spent * 1000 / passed_ns.max(1));
         let usage = process::usage(UsageOf::Thread);
-        statistics.cpu_user_us.set(usage.user.as_micros() as u64);
-        statistics.cpu_system_us.set(usage.system.as_micros() as u64);
+        statistics.cpu.user_us.set(usage.user.as_micros() as u64);
+        statistics.cpu.system_us.set(usage.system.as_micros() as u64);
     }
 }
 

@@ -88,7 +88,7 @@ impl Worker {
         let becomes_dirty = was_empty && !connection.client.replies.bytes.is_empty();
         // About to be freed: invalidations of evicted keys must not evict further keys.
         let added = (connection.client.replies.bytes.capacity() - size_before) as u64;
-        self.statistics.unsent_bytes.add(added);
+        self.statistics.memory.unsent.add(added);
         if becomes_dirty {
             self.output.dirty.push(token);
         }

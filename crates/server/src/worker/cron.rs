@@ -146,7 +146,7 @@ impl Worker {
         let count_max = self.executor.settings.config.max_new_connections_per_cycle as usize;
         for (socket, origin) in self.shared.connections.listen_sockets.accept_waiting(count_max) {
             if !origin.is_encrypted() {
-                self.statistics.connections_received.add(1);
+                self.statistics.sockets.accepted.add(1);
             }
             self.accept(socket, origin);
         }

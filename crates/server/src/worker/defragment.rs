@@ -41,14 +41,14 @@ impl Defragmenter {
     pub(super) fn plan(&mut self, executor: &Executor, shared: &Shared, now: Uptime, tick_ms: i64) {
         let percent = if now < self.paused_until { 0 } else { percent(&executor.settings.config, shared) };
         let statistics = executor.statistics;
-        statistics.defrag_percent.set(percent);
+        statistics.defrag.percent.set(percent);
         if percent == 0 {
             self.left_ns = 0;
-            statistics.defrag_since_ms.set(0);
+            statistics.defrag.since_ms.set(0);
             return;
         }
-        if statistics.defrag_since_ms.value() == 0 {
-            statistics.defrag_since_ms.set(now.to_raw() as u64);
+        if statistics.defrag.since_ms.value() == 0 {
+            statistics.defrag.since_ms.set(now.to_raw() as u64);
         }
         self.left_ns = percent * 10_000 * tick_ms as u64;
     }
@@ -72,9 +72,9 @@ impl Defragmenter {
             shared.keyspace.heaps().iter().for_each(collections::Heap::trim);
         }
         let statistics = executor.statistics;
-        statistics.defrag_moved.add(done.moved_count as u64);
-        statistics.defrag_seen.add(done.examined_count as u64);
-        statistics.defrag_ns.add(spent);
+        statistics.defrag.moved.add(done.moved_count as u64);
+        statistics.defrag.examined.add(done.examined_count as u64);
+        statistics.defrag.ns.add(spent);
         executor.settings.latency_end(&shared.monitoring, latency, "active-defrag-cycle");
     }
 }

@@ -210,7 +210,7 @@ impl Worker {
             self.output.dirty.push(token);
             return;
         }
-        self.statistics.connections_received.add(1);
+        self.statistics.sockets.accepted.add(1);
         let config = self.shared.config.load();
         let names = match (config.tls_auth_clients_user, encryption.stream.peer_identity()) {
             (TlsAuthClientsUser::Off, _) | (_, None) => return,

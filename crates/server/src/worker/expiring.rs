@@ -49,8 +49,8 @@ impl ActiveExpiry {
         let within_half = || Ticks::now().ns_since(started) < budget_ns / 2;
         self.fields.run(&mut executor.latching, threads, within_half, |expired| drop(expired));
         self.keys.run(&mut executor.latching, threads, within_budget, free);
-        executor.statistics.expire_ns.add(Ticks::now().ns_since(started));
-        executor.statistics.expire_cut_short.add(u64::from(cut_short));
+        executor.statistics.expiry.ns.add(Ticks::now().ns_since(started));
+        executor.statistics.expiry.cut_short.add(u64::from(cut_short));
         let settings = &executor.settings;
         let watched = Some(started).filter(|_| settings.latency_start().is_some());
         settings.latency_end(&shared.monitoring, watched, "expire-cycle");

@@ -95,7 +95,7 @@ impl Worker {
         if grown != 0 {
             let total = self.waits.passing_input_size.wrapping_add(grown);
             self.waits.passing_input_size = total;
-            self.statistics.passing_input_bytes.set(total.min(PASSING_INPUT_SIZE_MAX) as u64);
+            self.statistics.memory.passing_input.set(total.min(PASSING_INPUT_SIZE_MAX) as u64);
         }
     }
 

@@ -32,7 +32,7 @@ impl Worker {
         };
         // First, as this decides whether the connection may be closed to free memory.
         connection.publish_session();
-        self.statistics.client_memory.add(connection.weigh());
+        self.statistics.memory.clients.add(connection.weigh());
         if self.executor.settings.client_memory_max == u64::MAX {
             connection.publish_buffers(self.statistics);
             return;
@@ -57,7 +57,7 @@ impl Worker {
         if grown == 0 {
             return;
         }
-        self.statistics.client_memory.add(grown);
+        self.statistics.memory.clients.add(grown);
         if self.executor.settings.client_memory_max == u64::MAX {
             connection.publish_output(self.statistics);
             return;
@@ -123,8 +123,8 @@ impl Worker {
             return;
         }
         let freed = record.memory_charge.release();
-        self.statistics.closing_bytes.add(freed);
-        self.statistics.client_memory.subtract(freed);
+        self.statistics.memory.closing.add(freed);
+        self.statistics.memory.clients.subtract(freed);
         log::info!("Evicting client: id={} addr={} tot-mem={freed}", record.id, record.endpoints.peer);
         shared.connections.evicted.fetch_add(1, Ordering::Relaxed);
         match record.token_on(self.index) {
@@ -143,7 +143,7 @@ impl Worker {
         let Some(connection) =
             self.connections.find_mut(token).filter(|connection| connection.client.session.id == id)
         else {
-            self.statistics.closing_bytes.subtract(charge);
+            self.statistics.memory.closing.subtract(charge);
             return;
         };
         connection.close().charge += charge;
@@ -165,8 +165,8 @@ impl Worker {
         connection.close();
         let charge = connection.release();
         connection.close().charge += charge;
-        self.statistics.closing_bytes.add(charge);
-        self.statistics.client_memory.subtract(charge);
+        self.statistics.memory.closing.add(charge);
+        self.statistics.memory.clients.subtract(charge);
         self.events.reactor.close(connection.id, CloseMode::Now);
         self.note_passing_input(token);
         self.deregister(token);

@@ -161,7 +161,7 @@ impl Worker {
             self.output.delivery = MessageDelivery { receivers, flushed_bytes, ..MessageDelivery::default() };
         }
         // Output just sent may remain in the reactor until the next turn's events arrive.
-        let unsent = &self.statistics.unsent_bytes;
+        let unsent = &self.statistics.memory.unsent;
         unsent.subtract(std::mem::take(&mut self.output.delivery.flushed_bytes));
         self.output.delivery.flushed_bytes = unsent.value();
     }
@@ -238,8 +238,8 @@ impl Worker {
                 connection.client.replies.bytes.shrink_to_fit();
             }
             let size = connection.client.replies.size() as u64;
-            self.statistics.writes.add(1);
-            self.statistics.sent_bytes.add(size);
+            self.statistics.sockets.writes.add(1);
+            self.statistics.sockets.sent_bytes.add(size);
             connection.record.sent_bytes.add(size);
             connection.sending.reply_buffer.note(size as usize);
             // Buffers that are kept count as memory in use, and would evict keys.
@@ -422,7 +422,7 @@ impl Worker {
             }
             delivery.size += connection.client.replies.bytes.len() - size
                 + form.shared_text().map_or(0, |text| text.len());
-            statistics.unsent_bytes.add((connection.client.replies.bytes.capacity() - before) as u64);
+            statistics.memory.unsent.add((connection.client.replies.bytes.capacity() - before) as u64);
         });
     }
 

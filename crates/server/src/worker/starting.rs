@@ -38,7 +38,7 @@ pub fn start(shared: &'static Shared, index: usize, listeners: Listeners) -> io:
                 // The receiver is waiting.
                 let _ = sender.send(Ok(()));
                 Worker::new(index, shared, reactor, listeners).run();
-                shared.monitoring.statistics.thread(index).turn_since_ms.set(0);
+                shared.monitoring.statistics.thread(index).turn.since_ms.set(0);
             }
             Err(error) => {
                 let _ = sender.send(Err(error.to_string()));

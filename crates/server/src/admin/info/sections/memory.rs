@@ -139,6 +139,6 @@ fn since_start(all: &Gathered<'_>) -> u64 {
 }
 
 fn defragmentation(all: &Gathered<'_>) -> u64 {
-    let running = all.shared.monitoring.statistics.threads().map(|(_, thread)| thread.defrag_percent.value());
+    let running = all.shared.monitoring.statistics.threads().map(|(_, thread)| thread.defrag.percent.value());
     running.max().unwrap_or(0)
 }

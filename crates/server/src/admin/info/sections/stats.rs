@@ -10,15 +10,15 @@ use super::super::gathered::Gathered;
 
 pub static FIGURES: &[Figure] = figures! { |all|
     /// The connections that were accepted.
-    counter "total_connections_received" = all.sum(|thread| &thread.connections_received);
+    counter "total_connections_received" = all.sum(|thread| &thread.sockets.accepted);
     /// The commands that were run.
     counter "total_commands_processed" = all.sum(|thread| &thread.commands_processed);
     /// The commands of the last moments.
     gauge "instantaneous_ops_per_sec": PerSecond = all.rates().commands;
     /// The bytes received from connections.
-    counter "total_net_input_bytes": Bytes = all.sum(|thread| &thread.received_bytes);
+    counter "total_net_input_bytes": Bytes = all.sum(|thread| &thread.sockets.received_bytes);
     /// The bytes sent to connections.
-    counter "total_net_output_bytes": Bytes = all.sum(|thread| &thread.sent_bytes);
+    counter "total_net_output_bytes": Bytes = all.sum(|thread| &thread.sockets.sent_bytes);
     /// Always 0: there are no replicas.
     counter "total_net_repl_input_bytes": Bytes = 0;
     /// Always 0: there are no replicas.
@@ -60,9 +60,9 @@ pub static FIGURES: &[Figure] = figures! { |all|
     /// Always 0.00.
     gauge "expired_keys_with_volatile_items_stale_perc": Percent = Hundredths(0.0);
     /// The cycles of active expiry that ended because their time was over.
-    counter "expired_time_cap_reached_count" = all.sum(|thread| &thread.expire_cut_short);
+    counter "expired_time_cap_reached_count" = all.sum(|thread| &thread.expiry.cut_short);
     /// The time of active expiry.
-    counter "expire_cycle_cpu_milliseconds": Milliseconds = all.sum(|thread| &thread.expire_ns) / 1_000_000;
+    counter "expire_cycle_cpu_milliseconds": Milliseconds = all.sum(|thread| &thread.expiry.ns) / 1_000_000;
     /// The keys that were evicted because of `maxmemory`.
     counter "evicted_keys" = all.counters().sum(|counters| &counters.evicted_keys);
     /// The connections that were closed because of `maxmemory-clients`.
@@ -98,15 +98,15 @@ pub static FIGURES: &[Figure] = figures! { |all|
     /// Always 0: there are no replicas.
     gauge "slave_expires_tracked_keys" = 0;
     /// The values that defragmentation moved.
-    counter "active_defrag_hits" = all.sum(|thread| &thread.defrag_moved);
+    counter "active_defrag_hits" = all.sum(|thread| &thread.defrag.moved);
     /// The values that defragmentation left in place.
     counter "active_defrag_misses" = defragmentation_misses(all);
     /// The values that defragmentation moved, counted as keys.
-    counter "active_defrag_key_hits" = all.sum(|thread| &thread.defrag_moved);
+    counter "active_defrag_key_hits" = all.sum(|thread| &thread.defrag.moved);
     /// The values that defragmentation left in place, counted as keys.
     counter "active_defrag_key_misses" = defragmentation_misses(all);
     /// The time of defragmentation.
-    counter "total_active_defrag_time": Milliseconds = all.sum(|thread| &thread.defrag_ns) / 1_000_000;
+    counter "total_active_defrag_time": Milliseconds = all.sum(|thread| &thread.defrag.ns) / 1_000_000;
     /// The time since defragmentation runs; 0: it does not.
     gauge "current_active_defrag_time": Milliseconds = defragmentation_ms(all);
     /// The keys of client-side caching.
@@ -122,9 +122,9 @@ pub static FIGURES: &[Figure] = figures! { |all|
     /// Always 0.
     counter "dump_payload_sanitizations" = 0;
     /// The reads from connections.
-    counter "total_reads_processed" = all.sum(|thread| &thread.reads);
+    counter "total_reads_processed" = all.sum(|thread| &thread.sockets.reads);
     /// The writes to connections.
-    counter "total_writes_processed" = all.sum(|thread| &thread.writes);
+    counter "total_writes_processed" = all.sum(|thread| &thread.sockets.writes);
     /// Always 0: workers read and write for themselves.
     counter "io_threaded_reads_processed" = 0;
     /// Always 0: workers read and write for themselves.
@@ -150,7 +150,7 @@ pub static FIGURES: &[Figure] = figures! { |all|
     /// Always 0.
     counter "reply_buffer_expands" = 0;
     /// The turns of the event loops.
-    counter "eventloop_cycles" = all.sum(|thread| &thread.turns);
+    counter "eventloop_cycles" = all.sum(|thread| &thread.turn.count);
     /// The time in which the event loops did not wait.
     counter "eventloop_duration_sum": Microseconds = busy_ns(all) / 1000;
     /// The time that commands took.
@@ -187,12 +187,12 @@ fn exceeded_time(all: &Gathered<'_>) -> (u64, u64) {
 }
 
 fn defragmentation_misses(all: &Gathered<'_>) -> u64 {
-    all.sum(|thread| &thread.defrag_seen).saturating_sub(all.sum(|thread| &thread.defrag_moved))
+    all.sum(|thread| &thread.defrag.examined).saturating_sub(all.sum(|thread| &thread.defrag.moved))
 }
 
 /// Milliseconds since defragmentation runs.
 fn defragmentation_ms(all: &Gathered<'_>) -> u64 {
-    let since = all.shared.monitoring.statistics.threads().map(|(_, thread)| thread.defrag_since_ms.value());
+    let since = all.shared.monitoring.statistics.threads().map(|(_, thread)| thread.defrag.since_ms.value());
     let first = since.filter(|since| *since > 0).min().unwrap_or(u64::MAX);
     (Uptime::now().to_raw() as u64).saturating_sub(first)
 }
@@ -200,7 +200,9 @@ fn defragmentation_ms(all: &Gathered<'_>) -> u64 {
 /// Nanoseconds in which the event loops did not wait, since `CONFIG RESETSTAT`.
 fn busy_ns(all: &Gathered<'_>) -> u64 {
     let threads = all.shared.monitoring.statistics.threads();
-    threads.map(|(_, thread)| thread.busy_ns.value().saturating_sub(thread.busy_ns_at_reset.value())).sum()
+    threads
+        .map(|(_, thread)| thread.turn.busy_ns.value().saturating_sub(thread.turn.busy_ns_at_reset.value()))
+        .sum()
 }
 
 fn command_ns(all: &Gathered<'_>) -> u64 {

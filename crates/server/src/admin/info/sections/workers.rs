@@ -47,11 +47,11 @@ pub static DEBUG: &[Figure] = figures! { |all|
     /// Always 0: another thread writes the append-only file.
     counter "eventloop_duration_aof_sum": Microseconds = 0;
     /// The time that periodic work took.
-    counter "eventloop_duration_cron_sum": Microseconds = all.sum(|thread| &thread.cron_ns) / 1000;
+    counter "eventloop_duration_cron_sum": Microseconds = all.sum(|thread| &thread.turn.cron_ns) / 1000;
     /// The longest turn of an event loop.
-    gauge "eventloop_duration_max": Microseconds = all.shared.monitoring.statistics.max(|thread| &thread.turn_ns_max) / 1000;
+    gauge "eventloop_duration_max": Microseconds = all.shared.monitoring.statistics.max(|thread| &thread.turn.ns_max) / 1000;
     /// The most commands of a turn.
-    gauge "eventloop_cmd_per_cycle_max" = all.shared.monitoring.statistics.max(|thread| &thread.turn_commands_max);
+    gauge "eventloop_cmd_per_cycle_max" = all.shared.monitoring.statistics.max(|thread| &thread.turn.commands_max);
 };
 
 fn worker(all: &Gathered<'_>, index: usize) -> Value<'static> {
@@ -59,8 +59,8 @@ fn worker(all: &Gathered<'_>, index: usize) -> Value<'static> {
         (all.shared.workers.handle(index), all.shared.monitoring.statistics.thread(index));
     Value::record([
         ("clients", handle.connection_count.value().into()),
-        ("reads", statistics.reads.value().into()),
-        ("writes", statistics.writes.value().into()),
+        ("reads", statistics.sockets.reads.value().into()),
+        ("writes", statistics.sockets.writes.value().into()),
         ("commands", statistics.commands_processed.value().into()),
         ("busy_permille", handle.busy_permille().into()),
     ])
@@ -75,13 +75,13 @@ fn micros(us: u64) -> Value<'static> {
 }
 
 fn system_time(all: &Gathered<'_>, worker: usize) -> Value<'static> {
-    micros(all.shared.monitoring.statistics.thread(worker).cpu_system_us.value())
+    micros(all.shared.monitoring.statistics.thread(worker).cpu.system_us.value())
 }
 
 fn user_time(all: &Gathered<'_>, worker: usize) -> Value<'static> {
-    micros(all.shared.monitoring.statistics.thread(worker).cpu_user_us.value())
+    micros(all.shared.monitoring.statistics.thread(worker).cpu.user_us.value())
 }
 
 fn active_time(all: &Gathered<'_>, worker: usize) -> Value<'static> {
-    micros(all.shared.monitoring.statistics.thread(worker).busy_ns.value() / 1000)
+    micros(all.shared.monitoring.statistics.thread(worker).turn.busy_ns.value() / 1000)
 }
