@@ -79,6 +79,54 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub baseline: Vec<String>,
 
+    /// What is measured.
+    #[command(flatten)]
+    pub work: WorkArgs,
+
+    /// Outstanding requests per connection; each value of a list is a separate case
+    #[arg(long, short = 'P', value_name = "N", value_delimiter = ',', default_value = "1", value_parser = at_least_one)]
+    pub pipeline: Vec<u64>,
+
+    /// Number of connections over all load threads
+    #[arg(long, short, value_name = "N", default_value = "50", value_parser = at_least_one)]
+    pub connections: u64,
+
+    /// Requests per second (open loop); without it, each request waits for the previous reply (closed loop)
+    #[arg(long, value_name = "PER_SECOND", value_parser = positive)]
+    pub rate: Option<f64>,
+
+    /// Keys and values.
+    #[command(flatten)]
+    pub keyspace: KeyspaceArgs,
+
+    /// When and how often it is measured.
+    #[command(flatten)]
+    pub windows: WindowArgs,
+
+    /// Threads of started servers; replaces {threads} in their commands
+    #[arg(long, value_name = "N", default_value = "1", value_parser = at_least_one)]
+    pub server_threads: u64,
+
+    /// I/O backend of started servers; replaces {io} in their commands
+    #[arg(long, value_name = "BACKEND", default_value = "auto")]
+    pub io_backend: String,
+
+    /// How connections log in.
+    #[command(flatten)]
+    pub login: LoginArgs,
+
+    /// Options of TLS.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+
+    /// Options common to loads and suites.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// What is measured.
+#[derive(Debug, Args)]
+pub struct WorkArgs {
     /// Named workloads; each is a separate case
     #[arg(long, short, value_name = "NAMES", value_delimiter = ',', default_value = "get")]
     pub workload: Vec<String>,
@@ -102,19 +150,11 @@ pub struct RunArgs {
     /// Allow workloads that require an empty store to run FLUSHALL on servers not started by the benchmark
     #[arg(long)]
     pub flush: bool,
+}
 
-    /// Outstanding requests per connection; each value of a list is a separate case
-    #[arg(long, short = 'P', value_name = "N", value_delimiter = ',', default_value = "1", value_parser = at_least_one)]
-    pub pipeline: Vec<u64>,
-
-    /// Number of connections over all load threads
-    #[arg(long, short, value_name = "N", default_value = "50", value_parser = at_least_one)]
-    pub connections: u64,
-
-    /// Requests per second (open loop); without it, each request waits for the previous reply (closed loop)
-    #[arg(long, value_name = "PER_SECOND", value_parser = positive)]
-    pub rate: Option<f64>,
-
+/// Keys and values.
+#[derive(Debug, Args)]
+pub struct KeyspaceArgs {
     /// Number of distinct keys
     #[arg(long, short, value_name = "N", default_value = "1000000")]
     pub keys: u64,
@@ -130,7 +170,11 @@ pub struct RunArgs {
     /// Key distribution: uniform, zipf[:EXPONENT], hot[:SHARE] or sequential
     #[arg(long, value_name = "KIND", default_value = "uniform")]
     pub distribution: Distribution,
+}
 
+/// When and how often it is measured.
+#[derive(Debug, Args)]
+pub struct WindowArgs {
     /// Length of each measured window
     #[arg(long, short, value_name = "SECONDS", default_value = "3", value_parser = seconds)]
     pub seconds: Duration,
@@ -146,15 +190,11 @@ pub struct RunArgs {
     /// Rounds; each round measures every server once, starting with a different server
     #[arg(long, short, value_name = "N", default_value = "5", value_parser = at_least_one)]
     pub rounds: u64,
+}
 
-    /// Threads of started servers; replaces {threads} in their commands
-    #[arg(long, value_name = "N", default_value = "1", value_parser = at_least_one)]
-    pub server_threads: u64,
-
-    /// I/O backend of started servers; replaces {io} in their commands
-    #[arg(long, value_name = "BACKEND", default_value = "auto")]
-    pub io_backend: String,
-
+/// How connections log in.
+#[derive(Debug, Args)]
+pub struct LoginArgs {
     /// User name for AUTH
     #[arg(long, value_name = "NAME", requires = "password")]
     pub user: Option<String>,
@@ -166,14 +206,6 @@ pub struct RunArgs {
     /// Database number for SELECT
     #[arg(long, value_name = "N", default_value = "0")]
     pub db: u32,
-
-    /// Options of TLS.
-    #[command(flatten)]
-    pub tls: TlsArgs,
-
-    /// Options common to loads and suites.
-    #[command(flatten)]
-    pub common: CommonArgs,
 }
 
 /// Options of TLS.
@@ -334,14 +366,14 @@ mod tests {
         let cli =
             Cli::try_parse_from(["bench", "--pipeline", "1,16", "--server", "valkey", "-n", "1000"]).unwrap();
         assert_eq!(cli.run.pipeline, [1, 16]);
-        assert_eq!(cli.run.requests, Some(1_000));
+        assert_eq!(cli.run.windows.requests, Some(1_000));
         let cli =
             Cli::try_parse_from(["bench", "suite", "headline", "--quick", "--section", "growth"]).unwrap();
         let Some(SuiteCommand::Suite(suite)) = cli.subcommand else { panic!("{cli:?}") };
         assert!(suite.quick && suite.section == ["growth"]);
         let cli =
             Cli::try_parse_from(["bench", "--user", "u", "--pass", "p", "--tls", "--insecure"]).unwrap();
-        assert_eq!(cli.run.password.as_deref(), Some("p"));
+        assert_eq!(cli.run.login.password.as_deref(), Some("p"));
         assert!(cli.run.tls.options(false).is_some_and(|options| options.is_insecure));
         for wrong in
             ["--cacert=x", "--insecure", "--tls --cert=x", "--tls --key=x", "--tls --insecure --cacert=x"]

@@ -143,9 +143,9 @@ fn run_load(args: &RunArgs, own_words: Vec<String>) -> Result<(), BenchError> {
         own_words,
         cpus: args.common.server_cpus.clone().unwrap_or_default(),
         login: Login {
-            user: args.user.clone(),
-            password: args.password.clone(),
-            database: args.db,
+            user: args.login.user.clone(),
+            password: args.login.password.clone(),
+            database: args.login.db,
             resp3: false,
         },
         encryption,
@@ -158,15 +158,15 @@ fn run_load(args: &RunArgs, own_words: Vec<String>) -> Result<(), BenchError> {
     }
     report.servers = running_servers.infos();
     let rounds = RoundSettings {
-        round_count: args.rounds as usize,
+        round_count: args.windows.rounds as usize,
         baselines,
         against_the_better: false,
-        may_flush: args.flush,
-        fills: !args.no_fill,
+        may_flush: args.work.flush,
+        fills: !args.work.no_fill,
         shows_progress: !args.common.no_progress,
     };
     let findings = Findings::Comparison(running_servers.compare(&cases, &rounds)?);
-    let about = format!("{} interleaved rounds.", args.rounds);
+    let about = format!("{} interleaved rounds.", args.windows.rounds);
     report.sections.push(SectionOutcome { title: "Comparison".to_owned(), about, findings });
     report.failures = running_servers.into_failures();
     finish(report, &args.common)
@@ -192,12 +192,12 @@ fn encryption(args: &RunArgs, specs: &mut [ServerSpec]) -> Result<Option<Arc<Enc
 
 /// Returns one case for each workload and pipeline depth.
 fn cases(args: &RunArgs) -> Result<Vec<Case>, BenchError> {
-    let workloads = if !args.command.is_empty() {
-        vec![Workload::free(&args.command, args.fill_command.as_deref())?]
-    } else if let Some(mix) = &args.mix {
+    let workloads = if !args.work.command.is_empty() {
+        vec![Workload::free(&args.work.command, args.work.fill_command.as_deref())?]
+    } else if let Some(mix) = &args.work.mix {
         vec![Workload::mix(mix)?]
     } else {
-        args.workload.iter().map(|name| Workload::named(name)).collect::<Result<_, _>>()?
+        args.work.workload.iter().map(|name| Workload::named(name)).collect::<Result<_, _>>()?
     };
     let mut cases = Vec::new();
     for workload in workloads {
@@ -206,14 +206,14 @@ fn cases(args: &RunArgs) -> Result<Vec<Case>, BenchError> {
                 thread_count: args.common.threads as usize,
                 connection_count: args.connections as usize,
                 pipeline,
-                key_count: args.keys,
-                key_size: args.key_size,
-                value_size: args.value_size,
-                distribution: args.distribution,
+                key_count: args.keyspace.keys,
+                key_size: args.keyspace.key_size,
+                value_size: args.keyspace.value_size,
+                distribution: args.keyspace.distribution,
                 rate: args.rate,
-                warmup: args.warmup,
-                length: args.seconds,
-                request_count: args.requests,
+                warmup: args.windows.warmup,
+                length: args.windows.seconds,
+                request_count: args.windows.requests,
                 seed: args.common.seed,
                 client_cpus: args.common.client_cpus.clone().unwrap_or_default(),
             };
