@@ -225,11 +225,11 @@ impl AppendOnly {
         self.thread().take()
     }
 
-    /// Switches the file off. The thread writes and synchronises the log up to `end`, and then ends.
-    pub fn switch_off(&self, end: Lsn) {
+    /// Switches the file off. The thread writes and synchronises the log up to the end that `log_end` then reads, and ends.
+    pub fn switch_off(&self, log_end: impl FnOnce() -> Lsn) {
         self.figures.is_ending.store(true, Ordering::Release);
         if let Some(thread) = &*self.thread() {
-            thread.order_end(end);
+            thread.order_end(log_end());
         }
         self.signal.set();
     }

@@ -1,6 +1,7 @@
 //! One connection: its client, its input and output, and its end. Owned by the worker that serves it.
 //!
-//! Invariant: a connection whose client waits, or that is being closed or moved, executes nothing; its input is kept.
+//! Invariant: a connection whose client waits, or that is being closed or moved, executes nothing. Its input is kept, unless it
+//! is being closed.
 
 pub mod client;
 pub mod client_sums;

@@ -43,7 +43,7 @@ use sync::simulation::{self, Gap};
 use wire::request::{Args, Parser, RequestLimits, Sender};
 
 use self::plan::{PlanRefusal, RequestPlace};
-use crate::connection::client::{Client, Logged, ParkedRequest, Wait};
+use crate::connection::client::{Client, Logged};
 use crate::logging;
 use crate::monitoring::command_log::Cost;
 use crate::monitoring::statistics::WorkerStatistics;
@@ -472,7 +472,7 @@ impl Executor {
                     }
                     if !self.latching.wait_for(busy, mode, client.token.0, &mut client.attempt.tries) {
                         self.statistics.parked.add(1);
-                        client.wait = Wait::Latch(ParkedRequest { held: self.latching.keep(), busy });
+                        client.wait.park(self.latching.keep(), busy);
                         return Step::NotExecuted;
                     }
                 }

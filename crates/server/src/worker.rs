@@ -46,7 +46,6 @@ use sync::simulation::planted;
 use crate::admin::host::WorkerHost;
 use crate::connection::Life;
 use crate::connection::client::UnblockReply;
-use crate::connection::client::{ParkedRequest, Wait};
 use crate::connection::listeners::Listeners;
 use crate::connection::token::Token;
 use crate::executor::{Executor, Planned, Processed};
@@ -443,7 +442,7 @@ impl Worker {
             // A connection that is being closed runs no further request.
             self.executor.latching.release();
         } else {
-            connection.client.wait = Wait::Latch(ParkedRequest { held: latching.keep(), busy: parked.busy });
+            connection.client.wait.park(latching.keep(), parked.busy);
             self.waits.parked.note(&connection.client);
         }
     }

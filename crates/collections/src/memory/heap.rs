@@ -16,7 +16,7 @@
 //! 4. A core outlives its [`Heap`] until its last block is freed; the thread that frees that block destroys
 //!    the core.
 //!
-//! Why not a general allocator: none has a size class of 88 bytes. `examples/heap_cost.rs`, 5 million
+//! Why not a general allocator: none has a size class of 88 bytes. `benches/heap_cost.rs`, 5 million
 //! blocks, one thread of a busy two-core machine (bytes are exact, ns indicative; an entry is read to be
 //! freed, a box is not):
 //! ```text

@@ -196,7 +196,7 @@ bitflags! {
         const IN_SCRIPT = 1 << 15;
         /// The user was deleted, or may no longer use one of the subscriptions: the connection is closed.
         const REVOKED = 1 << 16;
-        /// `READONLY` was called. Set only in what is published of a session, see [`Session::is_read_only`].
+        /// `READONLY` was called. Set only in what is published of a session, see [`ClientOptions::is_read_only`].
         const SHOWN_READONLY = 1 << 17;
     }
 }
@@ -495,7 +495,7 @@ impl Session {
         self.flags.contains(SessionFlags::CLOSE_AFTER_REPLY)
     }
 
-    /// Returns the context of a request that runs now, for the log of denials.
+    /// Returns the context of a request that runs now, for the denial log.
     #[must_use]
     pub fn denial_context(&self) -> DenialContext {
         if self.flags.contains(SessionFlags::IN_SCRIPT) {

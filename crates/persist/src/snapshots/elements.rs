@@ -150,8 +150,11 @@ impl Walker<'_> {
                 outputs.select(collection.db, &run.databases);
                 outputs
             });
-            run.await_outputs(outputs);
-            outputs.write(&collection.tracking.take());
+            let portion = collection.tracking.take();
+            if run.await_outputs(outputs) {
+                self.has_rested();
+            }
+            outputs.write(&portion);
             if outputs.have_failed() {
                 break;
             }

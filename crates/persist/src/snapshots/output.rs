@@ -25,8 +25,9 @@ pub trait SnapshotOutput: Send {
     /// It receives nothing.
     fn begin(&mut self) -> Result<(), OutputError>;
 
-    /// Whether it takes bytes now. The pass waits while it does not, but no longer than clients can change data meanwhile. One that
-    /// is always ready may block in [`Self::write`] instead.
+    /// Whether it takes bytes now. The pass waits while it does not, but no longer than clients can change data meanwhile: an output
+    /// whose receiver is gone must become ready and fail. One that is always ready may block in the other functions; the
+    /// other outputs then wait for it.
     fn is_ready(&mut self) -> bool {
         true
     }

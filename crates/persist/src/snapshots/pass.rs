@@ -117,10 +117,11 @@ impl Snapshots {
         run.begin_file(purpose);
         run.walk_all();
         let results = run.end();
-        self.status.end(match &results[..] {
-            results if results.iter().any(Result::is_ok) => Some(true),
-            results if results.iter().all(|result| matches!(result, Err(SaveError::Cancelled))) => None,
-            _ => Some(false),
+        // A file comes first: what is reported as saved is in it.
+        self.status.end(match results.first() {
+            Some(Ok(_)) => Some(true),
+            Some(Err(SaveError::Cancelled)) | None => None,
+            Some(Err(_)) => Some(false),
         });
         self.running.store(0, Ordering::Release);
         done.into_iter().zip(results).for_each(|(done, result)| done(result));
@@ -232,9 +233,10 @@ impl Run {
         }
     }
 
-    fn write(&self, records: &mut Records) {
+    /// Returns whether it had to wait for the outputs.
+    fn write(&self, records: &mut Records) -> bool {
         let mut outputs = self.lock_outputs();
-        self.await_outputs(&mut outputs);
+        let has_waited = self.await_outputs(&mut outputs);
         for (db, bytes) in records.runs() {
             outputs.select(db, &self.databases);
             outputs.write(bytes);
@@ -243,17 +245,22 @@ impl Run {
         self.note_written(records.key_count as u64);
         records.clear();
         self.stop_after_error();
+        has_waited
     }
 
-    /// Waits, without a latch, until the outputs are ready. Those that are not ready when the preserved entries become many fail:
-    /// no change of a client waits for them.
-    pub(super) fn await_outputs(&self, outputs: &mut Outputs) {
+    /// Waits, without a latch, until the outputs are ready. Those that are not ready when half of the room for preserved entries
+    /// is used fail: no change of a client waits for them. Returns whether it had to wait.
+    pub(super) fn await_outputs(&self, outputs: &mut Outputs) -> bool {
+        let mut has_waited = false;
         while !outputs.are_ready() && !self.is_over() {
-            if self.snapshots.preserved.is_busy() {
-                return outputs.fail_slow();
+            if self.snapshots.preserved.is_half_full() {
+                outputs.fail_slow();
+                break;
             }
+            has_waited = true;
             sync::thread::sleep(READY_INTERVAL);
         }
+        has_waited
     }
 
     /// Counts keys that are written.
@@ -265,7 +272,7 @@ impl Run {
     /// Completes the outputs. Returns the result of each.
     fn end(&self) -> Vec<Result<Saved, SaveError>> {
         self.keyspace.snapshot.cancel();
-        self.snapshots.preserved.take(|mut records| self.write(&mut records));
+        self.snapshots.preserved.take(|mut records| _ = self.write(&mut records));
         let mut outputs = self.lock_outputs();
         let key_count = self.key_count.load(Ordering::Relaxed);
         match self.check(key_count) {
@@ -383,7 +390,7 @@ impl<'a> Walker<'a> {
             self.write();
         }
         if self.run.snapshots.preserved.size() >= PRESERVED_SIZE {
-            self.run.snapshots.preserved.take(|mut records| self.run.write(&mut records));
+            self.run.snapshots.preserved.take(|mut records| _ = self.run.write(&mut records));
         }
         if self.run.settings.key_delay != 0 {
             self.delay();
@@ -403,6 +410,11 @@ impl<'a> Walker<'a> {
         }
     }
 
+    /// What it has waited for is no work.
+    pub(super) fn has_rested(&mut self) {
+        self.worked_since = Ticks::now();
+    }
+
     /// `rdb-key-save-delay`, in short parts, so that a cancelled snapshot ends soon.
     fn delay(&mut self) {
         self.undelayed += self.portion_len as u64;
@@ -418,8 +430,8 @@ impl<'a> Walker<'a> {
     }
 
     fn write(&mut self) {
-        if !self.is_over {
-            self.run.write(&mut self.records);
+        if !self.is_over && self.run.write(&mut self.records) {
+            self.has_rested();
         }
     }
 }

@@ -246,6 +246,11 @@ impl Preserved {
         self.size() >= SIZE_BUSY
     }
 
+    /// Whether it has half of what it may have before changes wait.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.size() >= self.size_max.load(Ordering::Relaxed) / 2
+    }
+
     /// How entries are encoded; `None` before the first snapshot.
     fn encoding(&self) -> Option<Encoding> {
         self.parts[0].lock().unwrap_or_else(PoisonError::into_inner).encoding

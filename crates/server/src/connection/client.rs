@@ -59,6 +59,15 @@ pub struct Replies {
 }
 
 /// What a request waits for. It is the first one of the input that is not executed yet.
+///
+/// | from | to | by |
+/// |---|---|---|
+/// | nothing | a latch | the executor, which can't acquire it |
+/// | a latch | nothing | the latch's release, a refusal because of a long script, the end of the connection |
+/// | nothing | blocked | the executor, if the handler has set `session.blocked`; otherwise the worker, at the end of the batch |
+/// | blocked | nothing | the end of the wait, or of the connection |
+///
+/// When a batch has ended, `session.blocked` is set exactly if the wait is `Blocked`.
 #[derive(Default)]
 pub enum Wait {
     /// Nothing: it runs, or there is none.
@@ -197,15 +206,20 @@ impl Wait {
         }
     }
 
+    /// Begins a wait for a latch.
+    pub fn park(&mut self, held: HeldLatches<'static>, busy: Busy) {
+        assert!(matches!(self, Self::Nothing), "a request waits for one thing");
+        *self = Self::Latch(ParkedRequest { held, busy });
+    }
+
     /// Begins a wait for something other than a latch, unless it has begun.
     pub fn begin(&mut self) -> &mut BlockedRequest {
-        if !matches!(self, Self::Blocked(_)) {
-            debug_assert!(matches!(self, Self::Nothing));
+        if matches!(self, Self::Nothing) {
             *self = Self::Blocked(BlockedRequest::default());
         }
         match self {
             Self::Blocked(blocked) => blocked,
-            Self::Nothing | Self::Latch(_) => unreachable!("it has just begun"),
+            Self::Nothing | Self::Latch(_) => unreachable!("a request waits for one thing"),
         }
     }
 

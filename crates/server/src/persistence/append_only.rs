@@ -290,7 +290,7 @@ fn write_once(shared: &'static Shared) -> Result<(), AppendOnlyError> {
 
 /// Switches the append-only file off. The log up to now is written and synchronised soon.
 pub fn switch_off(shared: &Shared) {
-    shared.persistence.append_only.switch_off(shared.keyspace.log.end());
+    shared.persistence.append_only.switch_off(|| shared.keyspace.log.end());
 }
 
 /// Waits until the log up to now is in the file, unless writing fails.

@@ -14,7 +14,7 @@
 //! Loading::end(&shared.modes.flags);
 //! ```
 //!
-//! Called on a thread other than a worker. Between [`Shared::begin_loading`] and [`Shared::end_loading`], which the caller
+//! Called on a thread other than a worker. Between [`Loading::begin`] and [`Loading::end`], which the caller
 //! calls, the workers serve only commands with the flag `LOADING`; nothing is expired or evicted. Loaded data is not logged,
 //! sends no events and does not count as a change. The functions log their progress and errors.
 //!

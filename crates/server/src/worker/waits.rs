@@ -206,6 +206,7 @@ impl Worker {
             return;
         };
         let Some(mut blocked) = connection.client.session.blocked.take() else { return };
+        debug_assert!(ended.held_latches.is_none(), "latches are kept until an answer");
         if let BlockReason::Disk { is_durable, .. } = &mut blocked.reason {
             *is_durable = self.executor.settings.config.appendonly
                 && self.shared.persistence.append_only.is_durable(connection.client.session.reply_lsn);
@@ -284,7 +285,8 @@ impl Worker {
         for token in tokens {
             let Some(connection) = self.connections.find_mut(token) else { continue };
             let Some(parked) = connection.client.wait.take_parked() else { continue };
-            connection.client.attempt = Attempt::default();
+            let parts_ns = connection.client.attempt.parts_ns;
+            connection.client.attempt = Attempt { parts_ns, ..Attempt::default() };
             self.executor.latching.cancel(parked.busy, token.0);
             self.executor.latching.restore(parked.held);
             self.executor.latching.release();

@@ -427,7 +427,7 @@ fn a_file_that_is_switched_off_has_no_later_changes() {
     await_that(|| disk.gate.waiting.load(Ordering::Relaxed) == 1);
     // The thread is in a sync, and takes no order meanwhile.
     rig.append(1);
-    host.append_only.switch_off(host.log.end());
+    host.append_only.switch_off(|| host.log.end());
     rig.append(2);
     disk.gate.set_closed(false);
     assert!(rig.stop());

@@ -116,6 +116,8 @@ pub enum Value<'g> {
     Signed(i64),
     /// A number that is shown with two decimals.
     Hundredths(f64),
+    /// As C's `%.2f` shows it, which does not round halves up.
+    Mean(f64),
     /// A number that is shown with three decimals.
     Thousandths(f64),
     /// A number that is shown with six decimals.
@@ -203,13 +205,10 @@ macro_rules! figures {
     )*) => {
         &[$( $crate::admin::info::figure::Figure {
             name: $name,
-            kind: figures!(#[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and other forms of the report"))]
-    kind $kind $(($fields))?),
-            unit: figures!(#[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and other forms of the report"))]
-    unit $($unit)?),
+            kind: figures!(@kind $kind $(($fields))?),
+            unit: figures!(@unit $($unit)?),
             doc: $doc,
-            labels: figures!(#[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and other forms of the report"))]
-    labels $($labels)?),
+            labels: figures!(@labels $($labels)?),
             read: |$all, _label| {
                 let _ = $all;
                 $( let $label = _label; )?
@@ -218,26 +217,16 @@ macro_rules! figures {
             },
         }, )*]
     };
-    (#[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and other forms of the report"))]
-    kind counter) => { $crate::admin::info::figure::Kind::Counter };
-    (#[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and other forms of the report"))]
-    kind gauge) => { $crate::admin::info::figure::Kind::Gauge };
-    (#[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and other forms of the report"))]
-    kind text) => { $crate::admin::info::figure::Kind::Text };
-    (#[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and other forms of the report"))]
-    kind percentiles) => { $crate::admin::info::figure::Kind::Percentiles };
-    (#[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and other forms of the report"))]
-    kind histogram) => { $crate::admin::info::figure::Kind::Histogram };
-    (#[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and other forms of the report"))]
-    kind record ($fields:expr)) => { $crate::admin::info::figure::Kind::Record($fields) };
-    (#[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and other forms of the report"))]
-    unit) => { $crate::admin::info::figure::Unit::None };
-    (#[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and other forms of the report"))]
-    unit $unit:ident) => { $crate::admin::info::figure::Unit::$unit };
-    (#[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and other forms of the report"))]
-    labels) => { None };
-    (#[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and other forms of the report"))]
-    labels $labels:ident) => { Some($crate::admin::info::labels::Labels::$labels) };
+    (@kind counter) => { $crate::admin::info::figure::Kind::Counter };
+    (@kind gauge) => { $crate::admin::info::figure::Kind::Gauge };
+    (@kind text) => { $crate::admin::info::figure::Kind::Text };
+    (@kind percentiles) => { $crate::admin::info::figure::Kind::Percentiles };
+    (@kind histogram) => { $crate::admin::info::figure::Kind::Histogram };
+    (@kind record ($fields:expr)) => { $crate::admin::info::figure::Kind::Record($fields) };
+    (@unit) => { $crate::admin::info::figure::Unit::None };
+    (@unit $unit:ident) => { $crate::admin::info::figure::Unit::$unit };
+    (@labels) => { None };
+    (@labels $labels:ident) => { Some($crate::admin::info::labels::Labels::$labels) };
 }
 pub(super) use figures;
 

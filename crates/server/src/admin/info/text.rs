@@ -83,6 +83,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
         Value::Whole(number) => write_u64(out, *number),
         Value::Signed(number) => write_i64(out, *number),
         Value::Hundredths(number) => write_fixed(out, *number, 2),
+        Value::Mean(number) => out.extend_from_slice(format!("{number:.2}").as_bytes()),
         Value::Thousandths(number) => write_fixed(out, *number, 3),
         Value::Millionths(number) => write_fixed(out, *number, 6),
         Value::Percent(number) => {
@@ -159,6 +160,8 @@ mod tests {
             assert_eq!(shown(Value::Millionths(number)), format!("{number:.6}"));
             assert_eq!(shown(Value::Percent(number)), format!("{number:.2}%"));
         }
+        // As `printf` of C.
+        assert_eq!([0.125, 0.375, 2.675].map(|mean| shown(Value::Mean(mean))), ["0.12", "0.38", "2.67"]);
         for (size, text) in [
             (0, "0B"),
             (1023, "1023B"),

@@ -56,7 +56,7 @@ fn command(shared: &Shared, id: usize) -> Option<Value<'static>> {
     Some(Value::record([
         ("calls", calls.into()),
         ("usec", us.into()),
-        ("usec_per_call", Value::Hundredths(us as f64 / calls.max(1) as f64)),
+        ("usec_per_call", Value::Mean(us as f64 / calls.max(1) as f64)),
         ("rejected_calls", rejected.into()),
         ("failed_calls", failed.into()),
     ]))
