@@ -124,6 +124,7 @@ pub(crate) struct HostFrame<C> {
 impl<C: Callee> HostFrame<C> {
     /// # Safety
     /// 1. Lua has called a function of [`closure`] for this type with this state, which runs as long as the frame is used.
+    /// 2. While a [`Self::part`] runs, nothing else uses the frame.
     pub(crate) unsafe fn new(state: *mut ffi::lua_State) -> Self {
         // SAFETY: (1) it is a function in C.
         Self { values: unsafe { Frame::new(state) }, callee: PhantomData }

@@ -26,13 +26,13 @@ impl<'a> Cursor<'a> {
     pub(super) fn new(tree: &'a Tree, rank: usize) -> Self {
         let (mut node, mut rank) = (tree.root.as_ref(), rank);
         let (mut path, mut depth) = ([None; DEPTH_MAX], 0);
-        while let Some(TreeNode::InnerNode(inner)) = node {
+        while let Some(TreeNode::Inner(inner)) = node {
             let index = inner.child_of_rank(&mut rank);
             path[depth] = Some((&**inner, index));
             depth += 1;
             node = inner.children[index].as_ref();
         }
-        let Some(TreeNode::TreeLeaf(leaf)) = node else { unreachable!("the rank is below the length") };
+        let Some(TreeNode::Leaf(leaf)) = node else { unreachable!("the rank is below the length") };
         Self { path, depth, leaf, index: rank }
     }
 
@@ -104,13 +104,13 @@ impl<'a> Cursor<'a> {
 
     fn descend(&mut self, node: &'a TreeNode, choose: impl Fn(usize) -> usize) {
         let mut node = node;
-        while let TreeNode::InnerNode(inner) = node {
+        while let TreeNode::Inner(inner) = node {
             let index = choose(inner.len);
             self.path[self.depth] = Some((&**inner, index));
             self.depth += 1;
             node = inner.children[index].as_ref().expect("below the length there are children");
         }
-        let TreeNode::TreeLeaf(leaf) = node else { unreachable!("inner nodes were visited before") };
+        let TreeNode::Leaf(leaf) = node else { unreachable!("inner nodes were visited before") };
         self.leaf = leaf;
         self.index = choose(leaf.len());
     }

@@ -35,8 +35,8 @@ pub(super) struct Tree {
 }
 
 pub(super) enum TreeNode {
-    TreeLeaf(Box<TreeLeaf>),
-    InnerNode(Box<InnerNode>),
+    Leaf(Box<TreeLeaf>),
+    Inner(Box<InnerNode>),
 }
 
 pub(super) struct InnerNode {
@@ -94,14 +94,14 @@ impl Tree {
         // SAFETY: (1) is the callee's condition, too.
         let link = unsafe { Link::new(entry) };
         let new = New { order, member: entry.key(), link };
-        let root = self.root.get_or_insert_with(|| TreeNode::TreeLeaf(TreeLeaf::new()));
+        let root = self.root.get_or_insert_with(|| TreeNode::Leaf(TreeLeaf::new()));
         let inserted = root.insert(&new, Edge { left: true, right: true });
         let Some(sibling) = inserted.sibling else { return };
         let left = self.root.take().expect("it has just been split");
         let mut root = InnerNode::new();
         root.insert_child(0, left.into_child());
         root.insert_child(1, sibling);
-        self.root = Some(TreeNode::InnerNode(root));
+        self.root = Some(TreeNode::Inner(root));
     }
 
     /// A tree of elements in order, no two equal: its nodes are full but for the last of each level.
@@ -110,7 +110,7 @@ impl Tree {
             order: some[0].0,
             first: some[0].1,
             count: some.len() as u32,
-            node: TreeNode::TreeLeaf(TreeLeaf::of_ordered(some)),
+            node: TreeNode::Leaf(TreeLeaf::of_ordered(some)),
         };
         let mut level: Vec<Child> = elements.chunks(LEAF_LEN_MAX).map(leaf).collect();
         while level.len() > 1 {
@@ -121,7 +121,7 @@ impl Tree {
                 for child in children.by_ref().take(FANOUT) {
                     inner.insert_child(inner.len, child);
                 }
-                level.push(TreeNode::InnerNode(inner).into_child());
+                level.push(TreeNode::Inner(inner).into_child());
             }
         }
         Self { root: level.pop().map(|child| child.node) }
@@ -131,7 +131,7 @@ impl Tree {
     pub(super) fn remove_at(&mut self, rank: usize) -> Link {
         let root = self.root.as_mut().expect("the rank is below the length");
         let removal = root.remove(rank);
-        while let Some(TreeNode::InnerNode(inner)) = &mut self.root
+        while let Some(TreeNode::Inner(inner)) = &mut self.root
             && inner.len == 1
         {
             self.root = inner.children[0].take();
@@ -147,11 +147,11 @@ impl Tree {
     pub(super) fn try_reorder(&mut self, old: u64, new: u64, entry: Entry<'_>) -> bool {
         let target = SearchTarget::Element(old, entry.key());
         let mut node = self.root.as_mut();
-        while let Some(TreeNode::InnerNode(inner)) = node {
+        while let Some(TreeNode::Inner(inner)) = node {
             let index = inner.child_with(&target, entry);
             node = inner.children[index].as_mut();
         }
-        let Some(TreeNode::TreeLeaf(leaf)) = node else { unreachable!("no inner node is empty") };
+        let Some(TreeNode::Leaf(leaf)) = node else { unreachable!("no inner node is empty") };
         let from = leaf.find(old, entry).expect("the element exists");
         let position = leaf.position(&SearchTarget::Element(new, entry.key()));
         let to = position - usize::from(from < position);
@@ -166,12 +166,12 @@ impl Tree {
     /// Number of elements before the target.
     pub(super) fn rank(&self, target: &SearchTarget<'_>) -> usize {
         let (mut node, mut rank) = (self.root.as_ref(), 0);
-        while let Some(TreeNode::InnerNode(inner)) = node {
+        while let Some(TreeNode::Inner(inner)) = node {
             let index = inner.child_of(target);
             rank += inner.count_before(index);
             node = inner.children[index].as_ref();
         }
-        let Some(TreeNode::TreeLeaf(leaf)) = node else { return rank };
+        let Some(TreeNode::Leaf(leaf)) = node else { return rank };
         rank + leaf.position(target)
     }
 
@@ -179,12 +179,12 @@ impl Tree {
     pub(super) fn rank_of(&self, order: u64, entry: Entry<'_>) -> usize {
         let target = SearchTarget::Element(order, entry.key());
         let (mut node, mut rank) = (self.root.as_ref(), 0);
-        while let Some(TreeNode::InnerNode(inner)) = node {
+        while let Some(TreeNode::Inner(inner)) = node {
             let index = inner.child_with(&target, entry);
             rank += inner.count_before(index);
             node = inner.children[index].as_ref();
         }
-        let Some(TreeNode::TreeLeaf(leaf)) = node else { unreachable!("no inner node is empty") };
+        let Some(TreeNode::Leaf(leaf)) = node else { unreachable!("no inner node is empty") };
         rank + leaf.find(order, entry).expect("the element exists")
     }
 
@@ -197,7 +197,7 @@ impl Tree {
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check(&self) -> Result<usize, String> {
         let Some(root) = &self.root else { return Ok(0) };
-        if let TreeNode::InnerNode(inner) = root
+        if let TreeNode::Inner(inner) = root
             && inner.len < 2
         {
             return Err("tree 4: a root with one child".to_owned());
@@ -211,57 +211,57 @@ impl TreeNode {
     /// Elements of a leaf, or children.
     fn len(&self) -> usize {
         match self {
-            Self::TreeLeaf(leaf) => leaf.len(),
-            Self::InnerNode(inner) => inner.len,
+            Self::Leaf(leaf) => leaf.len(),
+            Self::Inner(inner) => inner.len,
         }
     }
 
     fn len_max(&self) -> usize {
         match self {
-            Self::TreeLeaf(_) => LEAF_LEN_MAX,
-            Self::InnerNode(_) => FANOUT,
+            Self::Leaf(_) => LEAF_LEN_MAX,
+            Self::Inner(_) => FANOUT,
         }
     }
 
     fn into_child(self) -> Child {
         let (order, first, count) = match &self {
-            Self::TreeLeaf(leaf) => (leaf.order(0), leaf.link(0), leaf.len() as u32),
-            Self::InnerNode(inner) => (inner.orders[0], inner.firsts[0], inner.count()),
+            Self::Leaf(leaf) => (leaf.order(0), leaf.link(0), leaf.len() as u32),
+            Self::Inner(inner) => (inner.orders[0], inner.firsts[0], inner.count()),
         };
         Child { order, first, count, node: self }
     }
 
     fn insert(&mut self, new: &New<'_>, edge: Edge) -> Inserted {
         match self {
-            Self::TreeLeaf(leaf) => insert_into_leaf(leaf, new, edge),
-            Self::InnerNode(inner) => inner.insert(new, edge),
+            Self::Leaf(leaf) => insert_into_leaf(leaf, new, edge),
+            Self::Inner(inner) => inner.insert(new, edge),
         }
     }
 
     fn remove(&mut self, rank: usize) -> Removal {
         match self {
-            Self::TreeLeaf(leaf) => {
+            Self::Leaf(leaf) => {
                 let link = leaf.remove(rank);
                 let is_changed = rank == 0 && leaf.len() > 0;
                 Removal { link, new_first: is_changed.then(|| (leaf.order(0), leaf.link(0))) }
             }
-            Self::InnerNode(inner) => inner.remove(rank),
+            Self::Inner(inner) => inner.remove(rank),
         }
     }
 
     /// Appends the contents of the next node, which must fit.
     fn append(&mut self, right: Self) {
         match (self, right) {
-            (Self::TreeLeaf(left), Self::TreeLeaf(right)) => left.append(&right),
-            (Self::InnerNode(left), Self::InnerNode(mut right)) => left.append(&mut right),
+            (Self::Leaf(left), Self::Leaf(right)) => left.append(&right),
+            (Self::Inner(left), Self::Inner(mut right)) => left.append(&mut right),
             _ => unreachable!("neighbours are equally deep"),
         }
     }
 
     fn estimated_bytes(&self, sample_len: usize) -> usize {
         match self {
-            Self::TreeLeaf(_) => size_of::<TreeLeaf>(),
-            Self::InnerNode(inner) => {
+            Self::Leaf(_) => size_of::<TreeLeaf>(),
+            Self::Inner(inner) => {
                 let children = inner.children().map(|child| child.estimated_bytes(sample_len));
                 size_of::<InnerNode>() + estimated_sum(children, inner.len, sample_len)
             }
@@ -275,8 +275,8 @@ impl TreeNode {
             return Err("tree 1: an empty node".to_owned());
         }
         let inner = match self {
-            Self::InnerNode(inner) => inner,
-            Self::TreeLeaf(leaf) => {
+            Self::Inner(inner) => inner,
+            Self::Leaf(leaf) => {
                 leaf.check()?;
                 let element = |index: usize| (leaf.order(index), leaf.entry(index).key());
                 if last.is_some_and(|last| last >= element(0)) {
@@ -293,8 +293,8 @@ impl TreeNode {
                 return Err("tree 1: leaves are not equally deep".to_owned());
             }
             let (order, first) = match child {
-                Self::TreeLeaf(leaf) => (leaf.order(0), leaf.link(0)),
-                Self::InnerNode(inner) => (inner.orders[0], inner.firsts[0]),
+                Self::Leaf(leaf) => (leaf.order(0), leaf.link(0)),
+                Self::Inner(inner) => (inner.orders[0], inner.firsts[0]),
             };
             let known = (inner.counts[index] as usize, inner.orders[index], inner.firsts[index]);
             if known != (count, order, first) {
@@ -326,7 +326,7 @@ fn insert_into_leaf(leaf: &mut Box<TreeLeaf>, new: &New<'_>, edge: Edge) -> Inse
     } else {
         right.insert(index - middle, new.order, new.link);
     }
-    Inserted { is_first, sibling: Some(TreeNode::TreeLeaf(right).into_child()) }
+    Inserted { is_first, sibling: Some(TreeNode::Leaf(right).into_child()) }
 }
 
 impl InnerNode {
@@ -427,7 +427,7 @@ impl InnerNode {
         } else {
             right.insert_child(index + 1 - middle, child);
         }
-        Inserted { is_first, sibling: Some(TreeNode::InnerNode(right).into_child()) }
+        Inserted { is_first, sibling: Some(TreeNode::Inner(right).into_child()) }
     }
 
     fn remove(&mut self, rank: usize) -> Removal {
@@ -541,7 +541,7 @@ mod tests {
         }
         assert_eq!(tree.check(), Ok(200));
         let plant = |tree: &mut Tree, fault: fn(&mut InnerNode)| {
-            let Some(TreeNode::InnerNode(inner)) = &mut tree.root else { panic!("200 are more than a leaf") };
+            let Some(TreeNode::Inner(inner)) = &mut tree.root else { panic!("200 are more than a leaf") };
             fault(inner);
             tree.check()
         };
