@@ -64,6 +64,15 @@ fn save_in_background(server: &Server, client: &mut Client, directory: &Director
     read_dump(&directory.dump())
 }
 
+/// Sets a flag when it is dropped, by a failed assertion, too: the threads of a scope end then.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Random numbers below a bound, another sequence for each thread.
 fn random_below(thread: usize) -> impl FnMut(usize) -> usize {
     let mut random = thread as u64 + 1;
@@ -115,6 +124,7 @@ fn a_save_under_load_has_the_state_of_one_instant() {
     }
     let stops = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let stopping = SetAtEnd(&stops);
         for thread in 0..3_u64 {
             let (mut client, stops) = (server.client(), &stops);
             scope.spawn(move || {
@@ -167,7 +177,7 @@ fn a_save_under_load_has_the_state_of_one_instant() {
             }
             seen.push(dump.strings);
         }
-        stops.store(true, Ordering::Relaxed);
+        drop(stopping);
         seen.dedup();
         assert!(seen.len() > 30, "{} different states", seen.len());
     });
@@ -196,6 +206,7 @@ fn large_collections_are_saved_in_portions_as_they_were_at_the_cut() {
     fill(&mut client, &["SADD", "right"], |number| vec![member(2 * number + 1)]);
     let stops = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let stopping = SetAtEnd(&stops);
         for thread in 0..3_usize {
             let (mut client, stops) = (server.client(), &stops);
             scope.spawn(move || {
@@ -235,7 +246,7 @@ fn large_collections_are_saved_in_portions_as_they_were_at_the_cut() {
             assert_eq!(left.len(), 2 * LARGE_LEN);
             seen.push(hash);
         }
-        stops.store(true, Ordering::Relaxed);
+        drop(stopping);
         seen.dedup();
         assert!(seen.len() > 50, "{} different states", seen.len());
     });
@@ -257,6 +268,7 @@ fn large_lists_and_streams_are_saved_in_portions_as_they_were_at_the_cut() {
     client.text(&["XGROUP", "CREATE", "stream", "group", "$"]);
     let (stops, len) = (AtomicBool::new(false), LARGE_LEN.to_string());
     std::thread::scope(|scope| {
+        let stopping = SetAtEnd(&stops);
         for thread in 0..3_usize {
             let (mut client, stops, len) = (server.client(), &stops, &len);
             scope.spawn(move || {
@@ -311,7 +323,7 @@ fn large_lists_and_streams_are_saved_in_portions_as_they_were_at_the_cut() {
             assert_eq!(dump.entries_added["stream"].to_string(), *added);
             seen.push(added.clone());
         }
-        stops.store(true, Ordering::Relaxed);
+        drop(stopping);
         seen.dedup();
         assert!(seen.len() > 50, "{} different states", seen.len());
     });
