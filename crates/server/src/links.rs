@@ -46,6 +46,8 @@ pub enum LinkStep {
     Connect(Vec<SocketAddr>, Duration),
     /// Its connection leaves the worker. Nothing may be left to be sent.
     Detach,
+    /// The peer violates the protocol: the connection is closed, and [`LinkProtocol::failed`] decides.
+    Fail(io::Error),
     /// It ends, and drops what is not sent.
     Close,
 }

@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 
@@ -251,6 +251,39 @@ fn a_connection_is_cached_and_replaced_if_the_target_has_closed_it() {
         }
     }
     serving.join().unwrap();
+}
+
+#[test]
+fn a_cached_connection_whose_target_violates_the_protocol_is_closed_and_replaced() {
+    support::on_each_backend(&[], |source| {
+        // The second one is resolved before the target is connected again.
+        for host in ["127.0.0.1", "localhost"] {
+            let mut here = source.client();
+            here.text(&["MSET", "a", "1", "b", "2"]);
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = listener.local_addr().unwrap().port().to_string();
+            let serving = std::thread::spawn(move || {
+                let read = |stream: &mut TcpStream| stream.read(&mut [0; 1024]).unwrap();
+                let (mut first, _) = listener.accept().unwrap();
+                first.set_read_timeout(Some(support::PATIENCE)).unwrap();
+                assert!(read(&mut first) > 0);
+                first.write_all(b"+OK\r\n+OK\r\n").unwrap();
+                assert!(read(&mut first) > 0);
+                // No line of a reply is that long.
+                first.write_all(&[b'x'; 5000]).unwrap();
+                let (mut second, _) = listener.accept().unwrap();
+                assert!(read(&mut second) > 0);
+                second.write_all(b"+OK\r\n+OK\r\n").unwrap();
+                let end = first.read(&mut [0; 1]).map_err(|error| error.kind());
+                assert!(matches!(end, Ok(0) | Err(ErrorKind::ConnectionReset)), "{end:?}");
+            });
+            for key in ["a", "b"] {
+                assert_eq!(here.text(&["MIGRATE", host, &port, key, "0", "5000"]), "OK", "{host}, {key}");
+            }
+            assert_eq!(here.text(&["EXISTS", "a", "b"]), "0");
+            serving.join().unwrap();
+        }
+    });
 }
 
 #[test]

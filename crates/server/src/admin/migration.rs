@@ -275,7 +275,7 @@ impl LinkProtocol for TransferLink {
         match is_complete {
             Ok(true) => {}
             Ok(false) => return LinkStep::Wait(Some(self.target.timeout)),
-            Err(error) => return self.failed(&LinkFailure { error, is_writing: false }),
+            Err(error) => return LinkStep::Fail(error),
         }
         if let State::Exchanging(replies) = std::mem::replace(&mut self.state, State::Connecting) {
             let Replies { confirmed, first_error, has_excess, .. } = replies;

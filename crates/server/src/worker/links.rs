@@ -5,7 +5,7 @@
 //! | none | [`LinkStep::Connect`] | connecting to the first address |
 //! | connecting | connected, and with TLS the end of the handshake | open; the protocol is told |
 //! | connecting | refused, or no answer in time | connecting to the next address; without one, the link fails |
-//! | open | closed by the peer, failed, or no progress in time | none; the link fails |
+//! | open | closed by the peer, failed, no progress in time, or [`LinkStep::Fail`] | none; the link fails |
 //! | open | [`LinkStep::Detach`] | leaving |
 //! | leaving | detached | none; the link ends |
 //!
@@ -298,6 +298,7 @@ impl Link {
                     reactor.detach(connection.id);
                     return true;
                 }
+                LinkStep::Fail(error) => self.fail(error, reactor),
                 LinkStep::Close => {
                     self.drop_connection(reactor);
                     return false;
@@ -308,6 +309,7 @@ impl Link {
 
     /// Connects to the next address. Without one, the link fails with the error of the last.
     fn connect_next(&mut self, mut error: io::Error, reactor: &mut Reactor) -> LinkStep {
+        debug_assert!(self.connection.is_none(), "the one before is closed");
         while let Some(address) = self.addresses.pop_front() {
             match reactor.connect(address, None, self.token()) {
                 Ok(id) => {
@@ -368,13 +370,14 @@ impl Link {
             connection.stage = Stage::Open;
             step = self.ask(reactor, |protocol, output| protocol.connected(output));
         }
-        if !plain.is_empty() && !matches!(step, LinkStep::Detach | LinkStep::Close) {
+        if !plain.is_empty() && matches!(step, LinkStep::Continue | LinkStep::Wait(_)) {
             step = match self.ask(reactor, |protocol, output| protocol.received(&plain, output)) {
                 LinkStep::Continue => step,
                 later => later,
             };
         }
-        if progress == Progress::Closed && !matches!(step, LinkStep::Close) {
+        let continues = matches!(step, LinkStep::Continue | LinkStep::Wait(_) | LinkStep::Detach);
+        if progress == Progress::Closed && continues {
             return self.fail(io::ErrorKind::UnexpectedEof.into(), reactor);
         }
         step
