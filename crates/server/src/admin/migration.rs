@@ -45,7 +45,8 @@ const NOT_READ: &str = "IOERR error or timeout reading to target instance";
 /// The number of running transfers.
 static TRANSFER_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// A place among the running transfers, until it is dropped.
+/// A place among the running transfers, until it is dropped. A thread that resolves a name for one keeps it, too: the thread
+/// can't be ended, and their number must be bounded.
 struct Place;
 
 impl Place {
@@ -130,7 +131,7 @@ pub fn begin(
         true => Some(shared.certificates.context().ok_or(CommandError::new(NOT_CONNECTED))?),
     };
     let is_encrypted = certificates.is_some();
-    let place = Place::take().ok_or(TOO_MANY)?;
+    let place = Arc::new(Place::take().ok_or(TOO_MANY)?);
     let exchange = Arc::new(Mutex::new(Exchange::default()));
     let number = links::next_number();
     let mut link = TransferLink {
@@ -148,7 +149,7 @@ pub fn begin(
         is_cached: false,
         is_announced: false,
         requests: None,
-        _place: place,
+        place: Arc::clone(&place),
     };
     let address = literal_address(&link.target);
     let cached = shared.migration_sockets.take(&link.name);
@@ -166,7 +167,7 @@ pub fn begin(
     let new = NewLink { number, protocol: Box::new(link), certificates, start };
     shared.workers.post(thread, Mail::Link(LinkMail::Open(Box::new(new))));
     let handle = Handle { shared, thread, link: number, exchange };
-    if awaits_addresses && let Err(error) = resolve(shared, thread, number, &target) {
+    if awaits_addresses && let Err(error) = resolve(shared, thread, number, &target, place) {
         log::warn!("Can't start a thread for MIGRATE: {error}");
         // The end of the handle ends the link.
         return Err(NO_THREAD);
@@ -182,11 +183,25 @@ fn literal_address(target: &TransferTarget) -> Option<SocketAddr> {
 }
 
 /// Resolves the name of a target on a thread, which sends the addresses to the link.
-fn resolve(shared: &'static Shared, thread: usize, link: u64, target: &TransferTarget) -> io::Result<()> {
+fn resolve(
+    shared: &'static Shared,
+    thread: usize,
+    link: u64,
+    target: &TransferTarget,
+    place: Arc<Place>,
+) -> io::Result<()> {
     let (host, port) = (target.host.clone(), target.port.clone());
-    let body = move || {
+    run_on_thread(place, move || {
         let addresses = addresses_of(&host, &port);
         shared.workers.post(thread, Mail::Link(LinkMail::Addresses(link, addresses)));
+    })
+}
+
+/// Runs `body` on a thread that keeps the place until its end.
+fn run_on_thread(place: Arc<Place>, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let body = move || {
+        body();
+        drop(place);
     };
     sync::thread::Builder::new().name("resolve".to_owned()).spawn(body).map(drop)
 }
@@ -220,7 +235,7 @@ struct TransferLink {
     is_announced: bool,
     /// What the session has given to be sent.
     requests: Option<Requests>,
-    _place: Place,
+    place: Arc<Place>,
 }
 
 enum State {
@@ -382,7 +397,7 @@ impl TransferLink {
         if let Some(address) = literal_address(&self.target) {
             return Ok(LinkStep::Connect(vec![address], timeout));
         }
-        resolve(self.shared, self.thread, self.number, &self.target)?;
+        resolve(self.shared, self.thread, self.number, &self.target, Arc::clone(&self.place))?;
         Ok(LinkStep::AwaitAddresses(timeout))
     }
 
@@ -504,5 +519,27 @@ fn record_error(line: &[u8], first_error: &mut Option<String>) {
         first_error.get_or_insert_with(|| {
             format!("ERR Target instance replied with error: {}", String::from_utf8_lossy(text))
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_resolves_a_name_keeps_the_place() {
+        let place = Arc::new(Place::take().expect("no other test transfers keys"));
+        let place_before = Arc::downgrade(&place);
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (tell, ended) = std::sync::mpsc::channel();
+        let body = move || {
+            // The resolver hangs.
+            let _ = released.recv();
+            tell.send(()).expect("the test waits");
+        };
+        run_on_thread(place, body).expect("a thread starts");
+        assert!(place_before.upgrade().is_some());
+        drop(release);
+        ended.recv().expect("the thread ends");
     }
 }
