@@ -17,12 +17,20 @@ use sync::atomic::{AtomicU64, Ordering};
 /// Buffers to be sent, in order.
 pub type LinkOutput = Vec<Arc<Vec<u8>>>;
 
+/// Plain bytes that have arrived.
+pub struct LinkInput<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// Whether output was left to be sent then.
+    pub is_writing: bool,
+}
+
 /// What is sent over a link, and what follows from the answers.
 pub trait LinkProtocol: Send {
     /// The connection is established, with its TLS.
     fn connected(&mut self, output: &mut LinkOutput) -> LinkStep;
     /// Plain bytes have arrived.
-    fn received(&mut self, bytes: &[u8], output: &mut LinkOutput) -> LinkStep;
+    fn received(&mut self, input: LinkInput<'_>, output: &mut LinkOutput) -> LinkStep;
     /// Another thread has sent [`LinkMail::Notify`].
     fn notified(&mut self, output: &mut LinkOutput) -> LinkStep;
     /// The connection could not be established, has ended or made no progress. It is closed.

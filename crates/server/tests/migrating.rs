@@ -166,6 +166,20 @@ fn a_silent_target_is_given_up() {
 }
 
 #[test]
+fn replies_before_the_requests_confirm_nothing() {
+    support::on_each_backend(&[], |source| {
+        let mut here = source.client();
+        here.text(&["SETRANGE", "a", "100000000", "x"]);
+        let target = SlowTarget::start();
+        // It reads no more than the first bytes.
+        target.replies.send(b"+OK\r\n+OK\r\n").unwrap();
+        let reply = migrate(&mut here, target.port, &["a", "0", "20000"]);
+        assert_eq!(reply, "IOERR error or timeout writing to target instance");
+        assert_eq!(here.text(&["STRLEN", "a"]), "100000001");
+    });
+}
+
+#[test]
 fn a_closed_client_releases_its_keys() {
     let source = Server::start(&[]);
     let mut here = source.client();

@@ -23,7 +23,8 @@ use sync::Mutex;
 use sync::atomic::{AtomicUsize, Ordering};
 
 use crate::links::{
-    self, LinkFailure, LinkMail, LinkOutput, LinkProtocol, LinkSocket, LinkStart, LinkStep, NewLink,
+    self, LinkFailure, LinkInput, LinkMail, LinkOutput, LinkProtocol, LinkSocket, LinkStart, LinkStep,
+    NewLink,
 };
 use crate::mail::Mail;
 use crate::shared::Shared;
@@ -281,13 +282,16 @@ impl LinkProtocol for TransferLink {
         LinkStep::Wait(None)
     }
 
-    fn received(&mut self, bytes: &[u8], _: &mut LinkOutput) -> LinkStep {
+    fn received(&mut self, input: LinkInput<'_>, _: &mut LinkOutput) -> LinkStep {
         let count = self.requests.as_ref().map_or(0, |requests| requests.count);
         let is_complete = match &mut self.state {
-            State::Exchanging(replies) => replies.read(bytes, count),
+            State::Exchanging(replies) => replies.read(input.bytes, count),
             _ => Err(io::Error::other("the target replies without a request")),
         };
         match is_complete {
+            Ok(true) if input.is_writing => {
+                return LinkStep::Fail(io::Error::other("the target replies before it has the requests"));
+            }
             Ok(true) => {}
             Ok(false) => return LinkStep::Wait(Some(self.target.timeout)),
             Err(error) => return LinkStep::Fail(error),
@@ -356,7 +360,11 @@ impl LinkProtocol for TransferLink {
                 self.end_step(TransferStep::NotConnected(text.to_owned()));
                 LinkStep::Close
             }
-            State::Exchanging(Replies { confirmed, first_error, .. }) => {
+            State::Exchanging(Replies { mut confirmed, first_error, .. }) => {
+                // Replies count when all requests are sent. Earlier ones may be those of a server of another kind.
+                if *is_writing {
+                    confirmed.clear();
+                }
                 let error = first_error.or_else(|| Some(text.to_owned()));
                 self.end_step(TransferStep::Sent { confirmed, error });
                 LinkStep::Close

@@ -30,7 +30,7 @@ use super::Worker;
 use super::encryption::{ENCRYPTED_SIZE_MAX, PORTION_SIZE};
 use crate::connection::token::Token;
 use crate::links::{
-    LinkFailure, LinkMail, LinkOutput, LinkProtocol, LinkSocket, LinkStart, LinkStep, NewLink,
+    LinkFailure, LinkInput, LinkMail, LinkOutput, LinkProtocol, LinkSocket, LinkStart, LinkStep, NewLink,
 };
 
 /// The bit of a link's token: that of deferred serves, which have no connection in the reactor.
@@ -348,7 +348,15 @@ impl Link {
         if self.connection.as_ref().is_some_and(|connection| connection.encryption.is_some()) {
             return self.decrypt(data, reactor);
         }
-        self.ask(reactor, |protocol, output| protocol.received(data, output))
+        self.deliver(data, reactor)
+    }
+
+    /// Passes plain bytes to the protocol.
+    fn deliver(&mut self, bytes: &[u8], reactor: &mut Reactor) -> LinkStep {
+        let Some(connection) = &mut self.connection else { return LinkStep::Continue };
+        connection.note_unsent(reactor);
+        let input = LinkInput { bytes, is_writing: connection.is_writing };
+        self.ask(reactor, |protocol, output| protocol.received(input, output))
     }
 
     /// Handles received bytes of a connection with TLS.
@@ -371,7 +379,7 @@ impl Link {
             step = self.ask(reactor, |protocol, output| protocol.connected(output));
         }
         if !plain.is_empty() && matches!(step, LinkStep::Continue | LinkStep::Wait(_)) {
-            step = match self.ask(reactor, |protocol, output| protocol.received(&plain, output)) {
+            step = match self.deliver(&plain, reactor) {
                 LinkStep::Continue => step,
                 later => later,
             };
