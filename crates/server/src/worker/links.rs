@@ -363,6 +363,11 @@ impl Link {
     fn decrypt(&mut self, data: &mut [u8], reactor: &mut Reactor) -> LinkStep {
         let Some(connection) = &mut self.connection else { return LinkStep::Continue };
         let Some(stream) = &mut connection.encryption else { return LinkStep::Continue };
+        if connection.stage == Stage::Leaving {
+            // A response to it could not be sent.
+            stream.keep(data);
+            return LinkStep::Continue;
+        }
         let (mut plain, mut out) = (Vec::new(), Vec::new());
         let progress = stream.receive(data, &mut plain, &mut out);
         let is_established = connection.stage == Stage::Handshake && !stream.is_handshaking();
@@ -485,19 +490,23 @@ impl LinkConnection {
         Self { id, stage, encryption: None, is_writing: false, unsent_size: 0 }
     }
 
-    /// Encrypts queued output while there is little in the reactor, and notes how much is left to be sent.
+    /// Encrypts queued output while there is little in the reactor, and notes how much is left to be sent. The reactor takes
+    /// nothing from a connection that leaves or has ended.
     fn encrypt(&mut self, reactor: &mut Reactor) -> Result<(), StreamError> {
         let mut result = Ok(());
         if let Some(stream) = &mut self.encryption {
             let mut scratch = Vec::new();
+            let mut is_taken = self.stage != Stage::Leaving;
             while result.is_ok()
+                && is_taken
                 && stream.queued_size() > 0
                 && !stream.is_handshaking()
                 && reactor.pending_send_bytes(self.id) < ENCRYPTED_SIZE_MAX
             {
-                let mut out = Vec::new();
+                let (mut out, pending_before) = (Vec::new(), reactor.pending_send_bytes(self.id));
                 result = stream.encrypt_queued(PORTION_SIZE, &mut scratch, &mut out);
                 reactor.send(self.id, out);
+                is_taken = reactor.pending_send_bytes(self.id) > pending_before;
             }
         }
         self.note_unsent(reactor);
