@@ -103,12 +103,15 @@ pub(super) fn concerns_link(event: &Event) -> bool {
 
 impl Worker {
     pub(super) fn handle_link_event(&mut self, event: Event) {
-        self.links.handle(event, &mut self.events.reactor, self.clock.uptime);
+        // Not that of the begin of the turn: requests before it may have taken long.
+        let now = self.uptime();
+        self.links.handle(event, &mut self.events.reactor, now);
     }
 
     pub(super) fn handle_link_mail(&mut self, mail: LinkMail) {
         if !self.ending.is_stopping {
-            self.links.handle_mail(mail, &mut self.events.reactor, self.clock.uptime);
+            let now = self.uptime();
+            self.links.handle_mail(mail, &mut self.events.reactor, now);
         }
     }
 
