@@ -41,10 +41,15 @@ const NUMBER_SHIFT: u32 = LINK_BIT.trailing_zeros() + 1;
 /// of it is sent.
 const CHECKS_PER_TIMEOUT: i64 = 8;
 
+/// The time in which the last bytes of a connection with TLS must be sent, in milliseconds.
+const CLOSING_MS_MAX: i64 = 1_000;
+
 /// The links of a worker, by number.
 #[derive(Default)]
 pub(super) struct Links {
     all: BTreeMap<u64, Link>,
+    /// Connections without a link that send their last bytes, and when they are closed at the latest; ascending.
+    closing: VecDeque<(Uptime, ConnectionId)>,
 }
 
 struct Link {
@@ -62,6 +67,8 @@ struct Link {
     progressed_at: Uptime,
     /// When its progress is checked next.
     next_check: Option<Uptime>,
+    /// Earlier connections that send their last bytes.
+    closing: Vec<ConnectionId>,
 }
 
 /// The connection of a link.
@@ -131,7 +138,7 @@ impl Links {
     /// Ends all links.
     pub(super) fn close_all(&mut self, reactor: &mut Reactor) {
         for (_, mut link) in std::mem::take(&mut self.all) {
-            link.drop_connection(reactor);
+            link.end_connection(Vec::new(), reactor);
         }
     }
 
@@ -194,7 +201,8 @@ impl Links {
 
     /// When the next link is to be checked for progress.
     pub(super) fn next_check(&self) -> Option<Uptime> {
-        self.all.values().filter_map(|link| link.next_check).min()
+        let closing = self.closing.front().map(|(until, _)| *until);
+        self.all.values().filter_map(|link| link.next_check).chain(closing).min()
     }
 
     /// Ends the connections that make no progress.
@@ -203,6 +211,11 @@ impl Links {
         let due: Vec<u64> = self.all.values().filter(is_due).map(|link| link.number).collect();
         for number in due {
             self.update(number, reactor, now, |link, reactor| link.check_progress(reactor, now));
+        }
+        while let Some((_, id)) = self.closing.front().copied().filter(|(until, _)| *until <= now) {
+            // Normally it has ended.
+            reactor.close(id, CloseMode::Now);
+            self.closing.pop_front();
         }
     }
 
@@ -234,7 +247,10 @@ impl Links {
     ) {
         let Some(link) = self.all.get_mut(&number) else { return };
         let step = act(link, reactor);
-        if link.follow(step, reactor, now) {
+        let continues = link.follow(step, reactor, now);
+        let until = now.plus_ms(CLOSING_MS_MAX);
+        self.closing.extend(link.closing.drain(..).map(|id| (until, id)));
+        if continues {
             link.plan_check(now);
         } else {
             self.all.remove(&number);
@@ -255,6 +271,7 @@ impl Link {
             timeout: None,
             progressed_at: now,
             next_check: None,
+            closing: Vec::new(),
         };
         (link, new.start)
     }
@@ -303,7 +320,7 @@ impl Link {
                 }
                 LinkStep::Fail(error) => self.fail(error, reactor),
                 LinkStep::Close => {
-                    self.drop_connection(reactor);
+                    self.end_connection(Vec::new(), reactor);
                     return false;
                 }
             };
@@ -326,10 +343,22 @@ impl Link {
         self.protocol.failed(&LinkFailure { error, is_writing: false })
     }
 
-    fn drop_connection(&mut self, reactor: &mut Reactor) {
-        if let Some(connection) = self.connection.take() {
-            reactor.close(connection.id, CloseMode::Now);
+    /// Closes the connection, and returns what it was. With TLS, `alert` is sent before, or the end of the stream, if no
+    /// other bytes wait to be sent: then the kernel normally takes these few at once.
+    fn end_connection(&mut self, alert: Vec<u8>, reactor: &mut Reactor) -> Option<LinkConnection> {
+        let mut connection = self.connection.take()?;
+        let mut last = alert;
+        if let Some(stream) = connection.encryption.as_mut().filter(|stream| stream.queued_size() == 0) {
+            stream.close(&mut last);
         }
+        if last.is_empty() || connection.stage == Stage::Leaving || reactor.unsent_bytes(connection.id) > 0 {
+            reactor.close(connection.id, CloseMode::Now);
+        } else {
+            reactor.send(connection.id, last);
+            reactor.close(connection.id, CloseMode::AfterSends);
+            self.closing.push(connection.id);
+        }
+        Some(connection)
     }
 
     fn connected(&mut self, reactor: &mut Reactor) -> LinkStep {
@@ -374,13 +403,13 @@ impl Link {
         let (mut plain, mut out) = (Vec::new(), Vec::new());
         let progress = stream.receive(data, &mut plain, &mut out);
         let is_established = connection.stage == Stage::Handshake && !stream.is_handshaking();
+        let progress = match progress {
+            Ok(progress) => progress,
+            Err(error) => return self.fail_with_alert(invalid(error), out, reactor),
+        };
         if !out.is_empty() {
             reactor.send(connection.id, out);
         }
-        let progress = match progress {
-            Ok(progress) => progress,
-            Err(error) => return self.fail(invalid(error), reactor),
-        };
         let mut step = LinkStep::Continue;
         if is_established {
             connection.stage = Stage::Open;
@@ -448,11 +477,12 @@ impl Link {
 
     /// Ends the connection. While it was connecting, the next address follows.
     fn fail(&mut self, error: io::Error, reactor: &mut Reactor) -> LinkStep {
-        let connection = self.connection.take();
-        if let Some(connection) = &connection {
-            reactor.close(connection.id, CloseMode::Now);
-        }
-        match connection {
+        self.fail_with_alert(error, Vec::new(), reactor)
+    }
+
+    /// As [`Self::fail`], with the alert that tells the peer of a violation of TLS.
+    fn fail_with_alert(&mut self, error: io::Error, alert: Vec<u8>, reactor: &mut Reactor) -> LinkStep {
+        match self.end_connection(alert, reactor) {
             Some(connection) if connection.stage != Stage::Connecting => {
                 self.timeout = None;
                 self.protocol.failed(&LinkFailure { error, is_writing: connection.is_writing })
