@@ -179,6 +179,30 @@ fn replies_before_the_requests_confirm_nothing() {
     });
 }
 
+/// A request that is refused between its runs leaves nothing that a later one would continue.
+#[test]
+fn a_transfer_ends_if_its_request_is_refused_later() {
+    let source = Server::start(&[]);
+    let (mut control, mut here) = (source.client(), source.client());
+    assert_eq!(control.text(&["ACL", "SETUSER", "mover", "on", "nopass", "~*", "+@all"]), "OK");
+    assert_eq!(here.text(&["AUTH", "mover", "any"]), "OK");
+    here.text(&["SET", "a", "1"]);
+    let target = SlowTarget::start();
+    let port = target.port.to_string();
+    let request = ["MIGRATE", "127.0.0.1", &port, "a", "0", "20000", "COPY"];
+    here.send(&request);
+    target.received.recv().unwrap();
+    assert_eq!(control.text(&["ACL", "SETUSER", "mover", "-migrate"]), "OK");
+    target.replies.send(b"+OK\r\n+OK\r\n").unwrap();
+    let refused = shown(&here.receive().unwrap());
+    assert!(refused.starts_with("NOPERM"), "{refused}");
+    assert_eq!(control.text(&["ACL", "SETUSER", "mover", "+migrate"]), "OK");
+    assert_eq!(here.text(&["MULTI"]), "OK");
+    assert_eq!(here.text(&request), "QUEUED");
+    let reply = here.text(&["EXEC"]);
+    assert!(reply.contains("MIGRATE can't run within a transaction"), "{reply}");
+}
+
 #[test]
 fn a_closed_client_releases_its_keys() {
     let source = Server::start(&[]);
