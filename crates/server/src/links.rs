@@ -49,7 +49,12 @@ pub enum LinkStep {
     /// It waits for events. If nothing is sent or received for the time given, it fails.
     Wait(Option<Duration>),
     /// It waits for [`LinkMail::Addresses`], and then connects, as with [`Self::Connect`].
-    AwaitAddresses(Duration),
+    AwaitAddresses {
+        /// The time to connect to an address.
+        connect_timeout: Duration,
+        /// The time after which it fails without addresses.
+        timeout: Option<Duration>,
+    },
     /// It connects to the first of these addresses that accepts within the time given, for each.
     Connect(Vec<SocketAddr>, Duration),
     /// Its connection leaves the worker. Nothing may be left to be sent.
@@ -101,7 +106,7 @@ pub enum LinkStart {
 pub enum LinkMail {
     /// Opens a link.
     Open(Box<NewLink>),
-    /// The addresses that the link waits for.
+    /// The addresses that the link waits for. Ignored if it does not.
     Addresses(u64, io::Result<Vec<SocketAddr>>),
     /// The protocol is to look at what it shares with the sender.
     Notify(u64),

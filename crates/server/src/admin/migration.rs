@@ -163,7 +163,7 @@ pub fn begin(
             LinkStart::Existing(cached.socket)
         }
         (None, Some(address)) => LinkStart::Open(LinkStep::Connect(vec![address], timeout)),
-        (None, None) => LinkStart::Open(LinkStep::AwaitAddresses(timeout)),
+        (None, None) => LinkStart::Open(LinkStep::AwaitAddresses { connect_timeout: timeout, timeout: None }),
     };
     let new = NewLink { number, protocol: Box::new(link), certificates, start };
     shared.workers.post(thread, Mail::Link(LinkMail::Open(Box::new(new))));
@@ -396,7 +396,7 @@ impl LinkProtocol for TransferLink {
 }
 
 impl TransferLink {
-    /// Returns the step that connects to the target.
+    /// Returns the step that connects to the target again.
     ///
     /// # Errors
     /// The thread that resolves its name can't be started.
@@ -406,7 +406,8 @@ impl TransferLink {
             return Ok(LinkStep::Connect(vec![address], timeout));
         }
         resolve(self.shared, self.thread, self.number, &self.target, Arc::clone(&self.place))?;
-        Ok(LinkStep::AwaitAddresses(timeout))
+        // The session may keep latches meanwhile.
+        Ok(LinkStep::AwaitAddresses { connect_timeout: timeout, timeout: Some(timeout) })
     }
 
     /// Sends the requests of the session, after those that the connection needs first.

@@ -2,7 +2,8 @@
 //!
 //! | connection | event | then |
 //! |---|---|---|
-//! | none | [`LinkStep::Connect`] | connecting to the first address |
+//! | none | [`LinkStep::Connect`], or the addresses that it waits for | connecting to the first address |
+//! | none | no addresses in time | none; the link fails |
 //! | connecting | connected, and with TLS the end of the handshake | open; the protocol is told |
 //! | connecting | refused, or no answer in time | connecting to the next address; without one, the link fails |
 //! | open | closed by the peer, failed, no progress in time, or [`LinkStep::Fail`] | none; the link fails |
@@ -15,6 +16,9 @@
 //! Invariants:
 //! 1. The reactor's token of a link's connection has its number, and a bit that no client's token has.
 //! 2. Events of an earlier connection of a link are ignored.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -58,6 +62,8 @@ struct Link {
     connection: Option<LinkConnection>,
     /// The certificates for connections with TLS; `None`: bytes are plain.
     certificates: Option<Arc<tls::Context>>,
+    /// Whether it waits for addresses. It then has no connection.
+    awaits_addresses: bool,
     /// Addresses to try if the current one can't be connected.
     addresses: VecDeque<SocketAddr>,
     /// The time to connect to an address.
@@ -149,13 +155,8 @@ impl Links {
                 self.all.insert(number, start.0);
                 self.update(number, reactor, now, |link, reactor| link.begin(start.1, reactor));
             }
-            LinkMail::Addresses(number, Ok(addresses)) => {
-                self.update(number, reactor, now, |link, _| {
-                    LinkStep::Connect(addresses, link.connect_timeout)
-                });
-            }
-            LinkMail::Addresses(number, Err(error)) => {
-                self.update(number, reactor, now, |link, reactor| link.fail(error, reactor));
+            LinkMail::Addresses(number, addresses) => {
+                self.update(number, reactor, now, |link, reactor| link.resolved(addresses, reactor));
             }
             LinkMail::Notify(number) => self.update(number, reactor, now, |link, reactor| {
                 link.ask(reactor, |protocol, output| protocol.notified(output))
@@ -266,6 +267,7 @@ impl Link {
             protocol: new.protocol,
             connection: None,
             certificates: new.certificates,
+            awaits_addresses: false,
             addresses: VecDeque::new(),
             connect_timeout: Duration::ZERO,
             timeout: None,
@@ -301,9 +303,11 @@ impl Link {
                     self.progressed_at = now;
                     return true;
                 }
-                LinkStep::AwaitAddresses(connect_timeout) => {
+                LinkStep::AwaitAddresses { connect_timeout, timeout } => {
+                    self.awaits_addresses = true;
                     self.connect_timeout = connect_timeout;
-                    self.timeout = None;
+                    self.timeout = timeout;
+                    self.progressed_at = now;
                     return true;
                 }
                 LinkStep::Connect(addresses, connect_timeout) => {
@@ -324,6 +328,16 @@ impl Link {
                     return false;
                 }
             };
+        }
+    }
+
+    fn resolved(&mut self, addresses: io::Result<Vec<SocketAddr>>, reactor: &mut Reactor) -> LinkStep {
+        if !std::mem::take(&mut self.awaits_addresses) {
+            return LinkStep::Continue;
+        }
+        match addresses {
+            Ok(addresses) => LinkStep::Connect(addresses, self.connect_timeout),
+            Err(error) => self.fail(error, reactor),
         }
     }
 
@@ -492,16 +506,17 @@ impl Link {
     }
 
     fn check_progress(&mut self, reactor: &mut Reactor, now: Uptime) -> LinkStep {
-        let (Some(connection), Some(timeout)) = (&mut self.connection, self.timeout) else {
-            return LinkStep::Continue;
-        };
-        let unsent_before = connection.unsent_size;
-        connection.note_unsent(reactor);
-        if connection.unsent_size < unsent_before {
-            self.progressed_at = now;
+        let Some(timeout) = self.timeout else { return LinkStep::Continue };
+        if let Some(connection) = &mut self.connection {
+            let unsent_before = connection.unsent_size;
+            connection.note_unsent(reactor);
+            if connection.unsent_size < unsent_before {
+                self.progressed_at = now;
+            }
         }
         // One millisecond later, so that none ends early.
         if now > self.progressed_at.plus(timeout) {
+            self.awaits_addresses = false;
             return self.fail(io::ErrorKind::TimedOut.into(), reactor);
         }
         LinkStep::Continue
