@@ -497,6 +497,7 @@ fn keys_move_to_known_servers_only() {
     assert_eq!(here.text(&["SET", "a", "1"]), "OK");
     // Its certificate is one of another authority.
     assert_eq!(migrate(&mut here, other.port, "a", "5000"), NOT_CONNECTED);
+    source.server.log_line("failed: invalid peer certificate");
     other.server.log_line("Error accepting a client connection: received fatal alert");
     // These do not use TLS, do not exist, and do not answer.
     assert_eq!(migrate(&mut here, other.server.port, "a", "5000"), NOT_CONNECTED);

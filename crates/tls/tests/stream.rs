@@ -518,8 +518,13 @@ fn servers_of_other_authorities_are_refused() {
     let unchecked = Settings { ca_cert_file: String::new(), ..settings(&files) };
     let context = Context::load(&unchecked).unwrap();
     assert!(Stream::to_server(&context).is_err());
-    let refused = Context::load(&Settings { opens_connections: true, ..unchecked });
-    assert!(matches!(refused, Err(LoadError::NoAuthorities)));
+    let opens = Settings { opens_connections: true, ..unchecked };
+    assert!(matches!(Context::load(&opens), Err(LoadError::NoAuthorities)));
+    // A directory without any.
+    let empty = files.path("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let refused = Context::load(&Settings { ca_cert_dir: empty, ..opens });
+    assert!(matches!(refused, Err(LoadError::Authorities { .. })));
 }
 
 #[test]

@@ -334,8 +334,13 @@ impl LinkProtocol for TransferLink {
 
     fn failed(&mut self, failure: &LinkFailure) -> LinkStep {
         let LinkFailure { error, is_writing } = failure;
-        log::debug!("MIGRATE to {} failed: {error}", self.name.escape_ascii());
         let state = std::mem::replace(&mut self.state, State::Connecting);
+        // The reply does not tell why TLS has failed.
+        let level = match &state {
+            State::Connecting if self.is_encrypted => log::Level::Warn,
+            _ => log::Level::Debug,
+        };
+        log::log!(level, "MIGRATE to {} failed: {error}", self.name.escape_ascii());
         let text = match &state {
             State::Connecting if self.is_encrypted => NOT_CONNECTED,
             State::Connecting => refusal(error),
