@@ -7,8 +7,8 @@
 //! | sends the requests, reads the replies, keeps the connection | waits |
 //! | ends | deletes the confirmed keys, replies |
 //!
-//! The session is notified of each step as by the end of a save, wherever it is by then. If the client disconnects, the
-//! transfer ends: keys that were sent then exist on both servers.
+//! The session is notified of each step as by the end of a save, wherever it is by then. If the client is closed
+//! meanwhile, keys that were sent exist on both servers. After an orderly end of its connection its requests are still served.
 //!
 //! The names of hosts are resolved on a thread, as that blocks.
 
@@ -131,7 +131,6 @@ pub fn begin(
         false => None,
         true => Some(shared.certificates.context().ok_or(CommandError::new(NOT_CONNECTED))?),
     };
-    let is_encrypted = certificates.is_some();
     let place = Arc::new(Place::take().ok_or(TOO_MANY)?);
     let exchange = Arc::new(Mutex::new(Exchange::default()));
     let number = links::next_number();
@@ -139,21 +138,20 @@ pub fn begin(
         shared,
         thread,
         number,
-        name: [if is_encrypted { b"tls ".as_slice() } else { b"" }, &target.host, b":", &target.port]
-            .concat(),
+        name: [target.host.as_slice(), b":", &target.port].concat(),
         target,
         client,
         exchange: Arc::clone(&exchange),
         state: State::Connecting,
         db: None,
-        is_encrypted,
+        certificates: certificates.clone(),
         is_cached: false,
         is_announced: false,
         requests: None,
         place: Arc::clone(&place),
     };
     let address = literal_address(&link.target);
-    let cached = shared.migration_sockets.take(&link.name);
+    let cached = shared.migration_sockets.take(&link.name, certificates.as_ref());
     let awaits_addresses = cached.is_none() && address.is_none();
     let (target, timeout) = (link.target.clone(), link.target.timeout);
     let start = match (cached, address) {
@@ -228,8 +226,8 @@ struct TransferLink {
     state: State,
     /// The database that the connection has selected; `None`: unknown.
     db: Option<i64>,
-    /// Whether the connection has TLS.
-    is_encrypted: bool,
+    /// The certificates for its connections; `None`: without TLS.
+    certificates: Option<Arc<tls::Context>>,
     /// Whether the connection was cached: the target may have closed it.
     is_cached: bool,
     /// Whether the session was notified of the connection.
@@ -337,12 +335,12 @@ impl LinkProtocol for TransferLink {
         let state = std::mem::replace(&mut self.state, State::Connecting);
         // The reply does not tell why TLS has failed.
         let level = match &state {
-            State::Connecting if self.is_encrypted => log::Level::Warn,
+            State::Connecting if self.certificates.is_some() => log::Level::Warn,
             _ => log::Level::Debug,
         };
         log::log!(level, "MIGRATE to {} failed: {error}", self.name.escape_ascii());
         let text = match &state {
-            State::Connecting if self.is_encrypted => NOT_CONNECTED,
+            State::Connecting if self.certificates.is_some() => NOT_CONNECTED,
             State::Connecting => refusal(error),
             _ if *is_writing => NOT_WRITTEN,
             _ => NOT_READ,
@@ -390,7 +388,7 @@ impl LinkProtocol for TransferLink {
     }
 
     fn detached(&mut self, socket: LinkSocket) {
-        let socket = TargetSocket { socket, db: self.db };
+        let socket = TargetSocket { socket, db: self.db, certificates: self.certificates.take() };
         self.shared.migration_sockets.keep(std::mem::take(&mut self.name), socket, Uptime::now());
         self.end_done();
     }
