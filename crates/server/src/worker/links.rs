@@ -394,14 +394,14 @@ impl Link {
         if self.connection.as_ref().is_some_and(|connection| connection.encryption.is_some()) {
             return self.decrypt(data, reactor);
         }
-        self.deliver(data, reactor)
+        self.deliver(data, 0, reactor)
     }
 
-    /// Passes plain bytes to the protocol.
-    fn deliver(&mut self, bytes: &[u8], reactor: &mut Reactor) -> LinkStep {
+    /// Passes plain bytes to the protocol. `response_size` bytes to be sent are not its output, but a response of TLS.
+    fn deliver(&mut self, bytes: &[u8], response_size: usize, reactor: &mut Reactor) -> LinkStep {
         let Some(connection) = &mut self.connection else { return LinkStep::Continue };
         connection.note_unsent(reactor);
-        let input = LinkInput { bytes, is_writing: connection.is_writing };
+        let input = LinkInput { bytes, is_writing: connection.unsent_size > response_size };
         self.ask(reactor, |protocol, output| protocol.received(input, output))
     }
 
@@ -421,7 +421,8 @@ impl Link {
             Ok(progress) => progress,
             Err(error) => return self.fail_with_alert(invalid(error), out, reactor),
         };
-        if !out.is_empty() {
+        let response_size = out.len();
+        if response_size > 0 {
             reactor.send(connection.id, out);
         }
         let mut step = LinkStep::Continue;
@@ -430,7 +431,7 @@ impl Link {
             step = self.ask(reactor, |protocol, output| protocol.connected(output));
         }
         if !plain.is_empty() && matches!(step, LinkStep::Continue | LinkStep::Wait(_)) {
-            step = match self.deliver(&plain, reactor) {
+            step = match self.deliver(&plain, response_size, reactor) {
                 LinkStep::Continue => step,
                 later => later,
             };
