@@ -230,10 +230,13 @@ impl Links {
         act: impl FnOnce(&mut Link, &mut Reactor) -> LinkStep,
     ) {
         self.update(token >> NUMBER_SHIFT, reactor, now, |link, reactor| {
-            if link.connection.as_ref().is_none_or(|current| current.id != connection) {
+            let Some(current) = link.connection.as_ref().filter(|current| current.id == connection) else {
                 return LinkStep::Continue;
+            };
+            // A handshake has the time of one attempt to connect, however slowly its bytes arrive.
+            if current.stage != Stage::Handshake {
+                link.progressed_at = now;
             }
-            link.progressed_at = now;
             act(link, reactor)
         });
     }
