@@ -24,7 +24,7 @@ enum Seen {
     Discarded,
 }
 
-/// A protocol that sends `output` when it is connected, and detaches when it is notified.
+/// A protocol that sends `output` when it is connected, and then continues whatever happens.
 struct Recorder {
     output: Vec<u8>,
     seen: Sender<Seen>,
@@ -42,7 +42,7 @@ impl LinkProtocol for Recorder {
     }
 
     fn notified(&mut self, _: &mut LinkOutput) -> LinkStep {
-        LinkStep::Detach
+        LinkStep::Continue
     }
 
     fn failed(&mut self, failure: &LinkFailure) -> LinkStep {
@@ -177,7 +177,8 @@ fn a_connection_that_detaches_with_queued_output_is_not_kept() {
     while opened.reactor.unsent_bytes(id) > 0 {
         late.extend(opened.turn());
     }
-    opened.links.handle_mail(LinkMail::Notify(1), &mut opened.reactor, begin());
+    let link = opened.links.all.get_mut(&1).unwrap();
+    assert!(link.follow(LinkStep::Detach, &mut opened.reactor, begin()));
     late.extend(opened.turn());
     for event in late {
         opened.handle(event, begin());
