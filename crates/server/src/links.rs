@@ -17,12 +17,20 @@ use sync::atomic::{AtomicU64, Ordering};
 /// Buffers to be sent, in order.
 pub type LinkOutput = Vec<Arc<Vec<u8>>>;
 
+/// Plain bytes that have arrived.
+pub struct LinkInput<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// Whether output was left to be sent then.
+    pub is_writing: bool,
+}
+
 /// What is sent over a link, and what follows from the answers.
 pub trait LinkProtocol: Send {
     /// The connection is established, with its TLS.
     fn connected(&mut self, output: &mut LinkOutput) -> LinkStep;
     /// Plain bytes have arrived.
-    fn received(&mut self, bytes: &[u8], output: &mut LinkOutput) -> LinkStep;
+    fn received(&mut self, input: LinkInput<'_>, output: &mut LinkOutput) -> LinkStep;
     /// Another thread has sent [`LinkMail::Notify`].
     fn notified(&mut self, output: &mut LinkOutput) -> LinkStep;
     /// The connection could not be established, has ended or made no progress. It is closed.
@@ -41,11 +49,18 @@ pub enum LinkStep {
     /// It waits for events. If nothing is sent or received for the time given, it fails.
     Wait(Option<Duration>),
     /// It waits for [`LinkMail::Addresses`], and then connects, as with [`Self::Connect`].
-    AwaitAddresses(Duration),
+    AwaitAddresses {
+        /// The time to connect to an address.
+        connect_timeout: Duration,
+        /// The time after which it fails without addresses.
+        timeout: Option<Duration>,
+    },
     /// It connects to the first of these addresses that accepts within the time given, for each.
     Connect(Vec<SocketAddr>, Duration),
     /// Its connection leaves the worker. Nothing may be left to be sent.
     Detach,
+    /// The peer violates the protocol: the connection is closed, and [`LinkProtocol::failed`] decides.
+    Fail(io::Error),
     /// It ends, and drops what is not sent.
     Close,
 }
@@ -91,7 +106,7 @@ pub enum LinkStart {
 pub enum LinkMail {
     /// Opens a link.
     Open(Box<NewLink>),
-    /// The addresses that the link waits for.
+    /// The addresses that the link waits for. Ignored if it does not.
     Addresses(u64, io::Result<Vec<SocketAddr>>),
     /// The protocol is to look at what it shares with the sender.
     Notify(u64),

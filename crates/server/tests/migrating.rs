@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 
@@ -166,6 +166,44 @@ fn a_silent_target_is_given_up() {
 }
 
 #[test]
+fn replies_before_the_requests_confirm_nothing() {
+    support::on_each_backend(&[], |source| {
+        let mut here = source.client();
+        here.text(&["SETRANGE", "a", "100000000", "x"]);
+        let target = SlowTarget::start();
+        // It reads no more than the first bytes.
+        target.replies.send(b"+OK\r\n+OK\r\n").unwrap();
+        let reply = migrate(&mut here, target.port, &["a", "0", "20000"]);
+        assert_eq!(reply, "IOERR error or timeout writing to target instance");
+        assert_eq!(here.text(&["STRLEN", "a"]), "100000001");
+    });
+}
+
+/// A request that is refused between its runs leaves nothing that a later one would continue.
+#[test]
+fn a_transfer_ends_if_its_request_is_refused_later() {
+    let source = Server::start(&[]);
+    let (mut control, mut here) = (source.client(), source.client());
+    assert_eq!(control.text(&["ACL", "SETUSER", "mover", "on", "nopass", "~*", "+@all"]), "OK");
+    assert_eq!(here.text(&["AUTH", "mover", "any"]), "OK");
+    here.text(&["SET", "a", "1"]);
+    let target = SlowTarget::start();
+    let port = target.port.to_string();
+    let request = ["MIGRATE", "127.0.0.1", &port, "a", "0", "20000", "COPY"];
+    here.send(&request);
+    target.received.recv().unwrap();
+    assert_eq!(control.text(&["ACL", "SETUSER", "mover", "-migrate"]), "OK");
+    target.replies.send(b"+OK\r\n+OK\r\n").unwrap();
+    let refused = shown(&here.receive().unwrap());
+    assert!(refused.starts_with("NOPERM"), "{refused}");
+    assert_eq!(control.text(&["ACL", "SETUSER", "mover", "+migrate"]), "OK");
+    assert_eq!(here.text(&["MULTI"]), "OK");
+    assert_eq!(here.text(&request), "QUEUED");
+    let reply = here.text(&["EXEC"]);
+    assert!(reply.contains("MIGRATE can't run within a transaction"), "{reply}");
+}
+
+#[test]
 fn a_closed_client_releases_its_keys() {
     let source = Server::start(&[]);
     let mut here = source.client();
@@ -251,6 +289,39 @@ fn a_connection_is_cached_and_replaced_if_the_target_has_closed_it() {
         }
     }
     serving.join().unwrap();
+}
+
+#[test]
+fn a_cached_connection_whose_target_violates_the_protocol_is_closed_and_replaced() {
+    support::on_each_backend(&[], |source| {
+        // The second one is resolved before the target is connected again.
+        for host in ["127.0.0.1", "localhost"] {
+            let mut here = source.client();
+            here.text(&["MSET", "a", "1", "b", "2"]);
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = listener.local_addr().unwrap().port().to_string();
+            let serving = std::thread::spawn(move || {
+                let read = |stream: &mut TcpStream| stream.read(&mut [0; 1024]).unwrap();
+                let (mut first, _) = listener.accept().unwrap();
+                first.set_read_timeout(Some(support::PATIENCE)).unwrap();
+                assert!(read(&mut first) > 0);
+                first.write_all(b"+OK\r\n+OK\r\n").unwrap();
+                assert!(read(&mut first) > 0);
+                // No line of a reply is that long.
+                first.write_all(&[b'x'; 5000]).unwrap();
+                let (mut second, _) = listener.accept().unwrap();
+                assert!(read(&mut second) > 0);
+                second.write_all(b"+OK\r\n+OK\r\n").unwrap();
+                let end = first.read(&mut [0; 1]).map_err(|error| error.kind());
+                assert!(matches!(end, Ok(0) | Err(ErrorKind::ConnectionReset)), "{end:?}");
+            });
+            for key in ["a", "b"] {
+                assert_eq!(here.text(&["MIGRATE", host, &port, key, "0", "5000"]), "OK", "{host}, {key}");
+            }
+            assert_eq!(here.text(&["EXISTS", "a", "b"]), "0");
+            serving.join().unwrap();
+        }
+    });
 }
 
 #[test]

@@ -58,6 +58,9 @@ impl Context {
         let (own_chain, own_key) = own.unwrap_or_else(|| (chain.clone(), key.clone_key()));
         let authority = CertificateSummary::of_first_to_expire(&authorities);
         let checker = PeerServer::new(&authorities, &provider);
+        if settings.opens_connections && checker.is_none() {
+            return Err(authorities_error(settings, &"no certificate of an authority can be used"));
+        }
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions)
             .map_err(LoadError::Settings)?;

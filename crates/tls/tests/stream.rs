@@ -6,8 +6,9 @@ mod support;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::ClientConnection;
-use support::{Authority, Files};
+use support::{Authority, Files, Issued};
 use tls::{ClientCertificates, Context, Identity, LoadError, Progress, Settings, Stream};
 
 fn settings(files: &Files) -> Settings {
@@ -518,8 +519,32 @@ fn servers_of_other_authorities_are_refused() {
     let unchecked = Settings { ca_cert_file: String::new(), ..settings(&files) };
     let context = Context::load(&unchecked).unwrap();
     assert!(Stream::to_server(&context).is_err());
-    let refused = Context::load(&Settings { opens_connections: true, ..unchecked });
-    assert!(matches!(refused, Err(LoadError::NoAuthorities)));
+    let opens = Settings { opens_connections: true, ..unchecked };
+    assert!(matches!(Context::load(&opens), Err(LoadError::NoAuthorities)));
+    // A directory without any.
+    let empty = files.path("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let refused = Context::load(&Settings { ca_cert_dir: empty, ..opens });
+    assert!(matches!(refused, Err(LoadError::Authorities { .. })));
+}
+
+#[test]
+fn a_self_signed_certificate_is_trusted_if_it_is_not_that_of_an_authority() {
+    for (is_ca, expected) in
+        [(IsCa::ExplicitNoCa, None), (IsCa::Ca(BasicConstraints::Unconstrained), Some("CaUsed"))]
+    {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.is_ca = is_ca;
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap().pem();
+        let files = Files::new("self-signed", &Authority::new("unused"));
+        files.write("ca.crt", &certificate);
+        files.put("server", &Issued { certificate, key: key.serialize_pem() });
+        let context = Context::load(&settings(&files)).unwrap();
+        let error = connect(&context, &context, 4096).0.err();
+        assert_eq!(error.is_some(), expected.is_some(), "{error:?}");
+        assert!(expected.is_none_or(|text| error.unwrap().contains(text)));
+    }
 }
 
 #[test]

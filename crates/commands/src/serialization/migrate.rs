@@ -98,7 +98,8 @@ const HAS_CHANGED: CommandError = CommandError::new(
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     ctx.session.unfinished = None;
-    let begun = ctx.session.migration.take().filter(|migration| migration.is_of(args));
+    // A transaction does not continue one: it can't wait.
+    let begun = ctx.session.migration.take().filter(|migration| migration.is_of(args) && ctx.may_block());
     let options = Options::parse(args)?;
     let Some(mut migration) = begun else { return begin(ctx, options, reply) };
     match migration.transfer.take_step() {

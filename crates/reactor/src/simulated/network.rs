@@ -52,7 +52,7 @@ struct End {
     /// Arrival time of the peer's end of file.
     fin_at: Option<u64>,
     reset_at: Option<u64>,
-    /// When the end is connected, or has failed to connect; `None`: it was accepted.
+    /// When the end is connected, or has failed to connect; `None`: it was accepted, or is that of a client of the simulation.
     connected_at: Option<u64>,
     /// The error with which it fails to connect.
     connect_error: Option<i32>,

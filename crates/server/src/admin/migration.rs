@@ -7,8 +7,8 @@
 //! | sends the requests, reads the replies, keeps the connection | waits |
 //! | ends | deletes the confirmed keys, replies |
 //!
-//! The session is notified of each step as by the end of a save, wherever it is by then. If the client disconnects, the
-//! transfer ends: keys that were sent then exist on both servers.
+//! The session is notified of each step as by the end of a save, wherever it is by then. If the client is closed
+//! meanwhile, keys that were sent exist on both servers. After an orderly end of its connection its requests are still served.
 //!
 //! The names of hosts are resolved on a thread, as that blocks.
 
@@ -23,7 +23,8 @@ use sync::Mutex;
 use sync::atomic::{AtomicUsize, Ordering};
 
 use crate::links::{
-    self, LinkFailure, LinkMail, LinkOutput, LinkProtocol, LinkSocket, LinkStart, LinkStep, NewLink,
+    self, LinkFailure, LinkInput, LinkMail, LinkOutput, LinkProtocol, LinkSocket, LinkStart, LinkStep,
+    NewLink,
 };
 use crate::mail::Mail;
 use crate::shared::Shared;
@@ -45,7 +46,8 @@ const NOT_READ: &str = "IOERR error or timeout reading to target instance";
 /// The number of running transfers.
 static TRANSFER_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// A place among the running transfers, until it is dropped.
+/// A place among the running transfers, until it is dropped. A thread that resolves a name for one keeps it, too: the thread
+/// can't be ended, and their number must be bounded.
 struct Place;
 
 impl Place {
@@ -129,29 +131,27 @@ pub fn begin(
         false => None,
         true => Some(shared.certificates.context().ok_or(CommandError::new(NOT_CONNECTED))?),
     };
-    let is_encrypted = certificates.is_some();
-    let place = Place::take().ok_or(TOO_MANY)?;
+    let place = Arc::new(Place::take().ok_or(TOO_MANY)?);
     let exchange = Arc::new(Mutex::new(Exchange::default()));
     let number = links::next_number();
     let mut link = TransferLink {
         shared,
         thread,
         number,
-        name: [if is_encrypted { b"tls ".as_slice() } else { b"" }, &target.host, b":", &target.port]
-            .concat(),
+        name: [target.host.as_slice(), b":", &target.port].concat(),
         target,
         client,
         exchange: Arc::clone(&exchange),
         state: State::Connecting,
         db: None,
-        is_encrypted,
+        certificates: certificates.clone(),
         is_cached: false,
         is_announced: false,
         requests: None,
-        _place: place,
+        place: Arc::clone(&place),
     };
     let address = literal_address(&link.target);
-    let cached = shared.migration_sockets.take(&link.name);
+    let cached = shared.migration_sockets.take(&link.name, certificates.as_ref());
     let awaits_addresses = cached.is_none() && address.is_none();
     let (target, timeout) = (link.target.clone(), link.target.timeout);
     let start = match (cached, address) {
@@ -161,12 +161,12 @@ pub fn begin(
             LinkStart::Existing(cached.socket)
         }
         (None, Some(address)) => LinkStart::Open(LinkStep::Connect(vec![address], timeout)),
-        (None, None) => LinkStart::Open(LinkStep::AwaitAddresses(timeout)),
+        (None, None) => LinkStart::Open(LinkStep::AwaitAddresses { connect_timeout: timeout, timeout: None }),
     };
     let new = NewLink { number, protocol: Box::new(link), certificates, start };
     shared.workers.post(thread, Mail::Link(LinkMail::Open(Box::new(new))));
     let handle = Handle { shared, thread, link: number, exchange };
-    if awaits_addresses && let Err(error) = resolve(shared, thread, number, &target) {
+    if awaits_addresses && let Err(error) = resolve(shared, thread, number, &target, place) {
         log::warn!("Can't start a thread for MIGRATE: {error}");
         // The end of the handle ends the link.
         return Err(NO_THREAD);
@@ -182,11 +182,25 @@ fn literal_address(target: &TransferTarget) -> Option<SocketAddr> {
 }
 
 /// Resolves the name of a target on a thread, which sends the addresses to the link.
-fn resolve(shared: &'static Shared, thread: usize, link: u64, target: &TransferTarget) -> io::Result<()> {
+fn resolve(
+    shared: &'static Shared,
+    thread: usize,
+    link: u64,
+    target: &TransferTarget,
+    place: Arc<Place>,
+) -> io::Result<()> {
     let (host, port) = (target.host.clone(), target.port.clone());
-    let body = move || {
+    run_on_thread(place, move || {
         let addresses = addresses_of(&host, &port);
         shared.workers.post(thread, Mail::Link(LinkMail::Addresses(link, addresses)));
+    })
+}
+
+/// Runs `body` on a thread that keeps the place until its end.
+fn run_on_thread(place: Arc<Place>, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let body = move || {
+        body();
+        drop(place);
     };
     sync::thread::Builder::new().name("resolve".to_owned()).spawn(body).map(drop)
 }
@@ -212,15 +226,15 @@ struct TransferLink {
     state: State,
     /// The database that the connection has selected; `None`: unknown.
     db: Option<i64>,
-    /// Whether the connection has TLS.
-    is_encrypted: bool,
+    /// The certificates for its connections; `None`: without TLS.
+    certificates: Option<Arc<tls::Context>>,
     /// Whether the connection was cached: the target may have closed it.
     is_cached: bool,
     /// Whether the session was notified of the connection.
     is_announced: bool,
     /// What the session has given to be sent.
     requests: Option<Requests>,
-    _place: Place,
+    place: Arc<Place>,
 }
 
 enum State {
@@ -266,16 +280,19 @@ impl LinkProtocol for TransferLink {
         LinkStep::Wait(None)
     }
 
-    fn received(&mut self, bytes: &[u8], _: &mut LinkOutput) -> LinkStep {
+    fn received(&mut self, input: LinkInput<'_>, _: &mut LinkOutput) -> LinkStep {
         let count = self.requests.as_ref().map_or(0, |requests| requests.count);
         let is_complete = match &mut self.state {
-            State::Exchanging(replies) => replies.read(bytes, count),
+            State::Exchanging(replies) => replies.read(input.bytes, count),
             _ => Err(io::Error::other("the target replies without a request")),
         };
         match is_complete {
+            Ok(true) if input.is_writing => {
+                return LinkStep::Fail(io::Error::other("the target replies before it has the requests"));
+            }
             Ok(true) => {}
             Ok(false) => return LinkStep::Wait(Some(self.target.timeout)),
-            Err(error) => return self.failed(&LinkFailure { error, is_writing: false }),
+            Err(error) => return LinkStep::Fail(error),
         }
         if let State::Exchanging(replies) = std::mem::replace(&mut self.state, State::Connecting) {
             let Replies { confirmed, first_error, has_excess, .. } = replies;
@@ -315,10 +332,15 @@ impl LinkProtocol for TransferLink {
 
     fn failed(&mut self, failure: &LinkFailure) -> LinkStep {
         let LinkFailure { error, is_writing } = failure;
-        log::debug!("MIGRATE to {} failed: {error}", self.name.escape_ascii());
         let state = std::mem::replace(&mut self.state, State::Connecting);
+        // The reply does not tell why TLS has failed.
+        let level = match &state {
+            State::Connecting if self.certificates.is_some() => log::Level::Warn,
+            _ => log::Level::Debug,
+        };
+        log::log!(level, "MIGRATE to {} failed: {error}", self.name.escape_ascii());
         let text = match &state {
-            State::Connecting if self.is_encrypted => NOT_CONNECTED,
+            State::Connecting if self.certificates.is_some() => NOT_CONNECTED,
             State::Connecting => refusal(error),
             _ if *is_writing => NOT_WRITTEN,
             _ => NOT_READ,
@@ -341,7 +363,11 @@ impl LinkProtocol for TransferLink {
                 self.end_step(TransferStep::NotConnected(text.to_owned()));
                 LinkStep::Close
             }
-            State::Exchanging(Replies { confirmed, first_error, .. }) => {
+            State::Exchanging(Replies { mut confirmed, first_error, .. }) => {
+                // Replies count when all requests are sent. Earlier ones may be those of a server of another kind.
+                if *is_writing {
+                    confirmed.clear();
+                }
                 let error = first_error.or_else(|| Some(text.to_owned()));
                 self.end_step(TransferStep::Sent { confirmed, error });
                 LinkStep::Close
@@ -362,7 +388,7 @@ impl LinkProtocol for TransferLink {
     }
 
     fn detached(&mut self, socket: LinkSocket) {
-        let socket = TargetSocket { socket, db: self.db };
+        let socket = TargetSocket { socket, db: self.db, certificates: self.certificates.take() };
         self.shared.migration_sockets.keep(std::mem::take(&mut self.name), socket, Uptime::now());
         self.end_done();
     }
@@ -373,7 +399,7 @@ impl LinkProtocol for TransferLink {
 }
 
 impl TransferLink {
-    /// Returns the step that connects to the target.
+    /// Returns the step that connects to the target again.
     ///
     /// # Errors
     /// The thread that resolves its name can't be started.
@@ -382,8 +408,9 @@ impl TransferLink {
         if let Some(address) = literal_address(&self.target) {
             return Ok(LinkStep::Connect(vec![address], timeout));
         }
-        resolve(self.shared, self.thread, self.number, &self.target)?;
-        Ok(LinkStep::AwaitAddresses(timeout))
+        resolve(self.shared, self.thread, self.number, &self.target, Arc::clone(&self.place))?;
+        // The session may keep latches meanwhile.
+        Ok(LinkStep::AwaitAddresses { connect_timeout: timeout, timeout: Some(timeout) })
     }
 
     /// Sends the requests of the session, after those that the connection needs first.
@@ -504,5 +531,27 @@ fn record_error(line: &[u8], first_error: &mut Option<String>) {
         first_error.get_or_insert_with(|| {
             format!("ERR Target instance replied with error: {}", String::from_utf8_lossy(text))
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_resolves_a_name_keeps_the_place() {
+        let place = Arc::new(Place::take().expect("no other test transfers keys"));
+        let place_before = Arc::downgrade(&place);
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (tell, ended) = std::sync::mpsc::channel();
+        let body = move || {
+            // The resolver hangs.
+            let _ = released.recv();
+            tell.send(()).expect("the test waits");
+        };
+        run_on_thread(place, body).expect("a thread starts");
+        assert!(place_before.upgrade().is_some());
+        drop(release);
+        ended.recv().expect("the thread ends");
     }
 }

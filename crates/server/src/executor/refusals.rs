@@ -78,11 +78,21 @@ impl Executor {
         self.statistics.command(found.id).rejected.add(1);
         client.session.ran.last = Some(found.id);
         client.session.unfinished = None;
+        self.end_migration(client);
         client.attempt = Attempt::default();
         if found.command.access == Access::Queued {
             self.abort_transaction(client, error);
         } else {
             self.answer_error(client, error);
+        }
+    }
+
+    /// A `MIGRATE` that is rejected between its runs ends: its keys stay, and its transfer is no longer needed.
+    fn end_migration(&mut self, client: &mut Client) {
+        if let Some(migration) = client.session.migration.take()
+            && let Some(watching) = migration.watching
+        {
+            self.latching.end_watches(watching);
         }
     }
 

@@ -1,9 +1,10 @@
 //! Connections to the targets of `MIGRATE`, cached for a while for the next one.
 //!
-//! A transfer takes a connection out, so none has two users.
+//! A transfer takes a connection out, so none has two users. A connection is used only while the certificates are in force
+//! with which it was opened.
 
-use std::collections::HashMap;
-use std::sync::PoisonError;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
 
 use os::clock::Uptime;
 use sync::Mutex;
@@ -19,7 +20,8 @@ const UNUSED_MS_MAX: i64 = 10_000;
 /// See the module documentation.
 #[derive(Default)]
 pub struct MigrationSockets {
-    sockets: Mutex<HashMap<Vec<u8>, CachedSocket>>,
+    /// By the address of the target. In order, so that a simulation is repeatable.
+    sockets: Mutex<BTreeMap<Vec<u8>, CachedSocket>>,
 }
 
 /// A connection to a target.
@@ -28,6 +30,8 @@ pub struct TargetSocket {
     pub socket: LinkSocket,
     /// The database that it has selected; `None`: unknown.
     pub db: Option<i64>,
+    /// The certificates with which it was opened; `None`: without TLS.
+    pub certificates: Option<Arc<tls::Context>>,
 }
 
 struct CachedSocket {
@@ -36,10 +40,15 @@ struct CachedSocket {
 }
 
 impl MigrationSockets {
-    /// Takes the connection to a target, if there is one.
+    /// Takes the connection to a target, if there is one with these certificates. Another one is closed.
     #[must_use]
-    pub fn take(&self, target: &[u8]) -> Option<TargetSocket> {
-        self.lock().remove(target).map(|cached| cached.socket)
+    pub fn take(&self, target: &[u8], certificates: Option<&Arc<tls::Context>>) -> Option<TargetSocket> {
+        let socket = self.lock().remove(target)?.socket;
+        let is_valid = match (&socket.certificates, certificates) {
+            (Some(own), Some(current)) => Arc::ptr_eq(own, current),
+            (own, current) => own.is_none() && current.is_none(),
+        };
+        is_valid.then_some(socket)
     }
 
     /// Keeps a connection to a target.
@@ -66,7 +75,7 @@ impl MigrationSockets {
         self.lock().len()
     }
 
-    fn lock(&self) -> sync::MutexGuard<'_, HashMap<Vec<u8>, CachedSocket>> {
+    fn lock(&self) -> sync::MutexGuard<'_, BTreeMap<Vec<u8>, CachedSocket>> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! | connection | event | then |
 //! |---|---|---|
-//! | none | [`LinkStep::Connect`] | connecting to the first address |
+//! | none | [`LinkStep::Connect`], or the addresses that it waits for | connecting to the first address |
+//! | none | no addresses in time | none; the link fails |
 //! | connecting | connected, and with TLS the end of the handshake | open; the protocol is told |
 //! | connecting | refused, or no answer in time | connecting to the next address; without one, the link fails |
-//! | open | closed by the peer, failed, or no progress in time | none; the link fails |
+//! | open | closed by the peer, failed, no progress in time, or [`LinkStep::Fail`] | none; the link fails |
 //! | open | [`LinkStep::Detach`] | leaving |
 //! | leaving | detached | none; the link ends |
 //!
@@ -15,6 +16,9 @@
 //! Invariants:
 //! 1. The reactor's token of a link's connection has its number, and a bit that no client's token has.
 //! 2. Events of an earlier connection of a link are ignored.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -30,7 +34,7 @@ use super::Worker;
 use super::encryption::{ENCRYPTED_SIZE_MAX, PORTION_SIZE};
 use crate::connection::token::Token;
 use crate::links::{
-    LinkFailure, LinkMail, LinkOutput, LinkProtocol, LinkSocket, LinkStart, LinkStep, NewLink,
+    LinkFailure, LinkInput, LinkMail, LinkOutput, LinkProtocol, LinkSocket, LinkStart, LinkStep, NewLink,
 };
 
 /// The bit of a link's token: that of deferred serves, which have no connection in the reactor.
@@ -41,10 +45,15 @@ const NUMBER_SHIFT: u32 = LINK_BIT.trailing_zeros() + 1;
 /// of it is sent.
 const CHECKS_PER_TIMEOUT: i64 = 8;
 
+/// The time in which the last bytes of a connection with TLS must be sent, in milliseconds.
+const CLOSING_MS_MAX: i64 = 1_000;
+
 /// The links of a worker, by number.
 #[derive(Default)]
 pub(super) struct Links {
     all: BTreeMap<u64, Link>,
+    /// Connections without a link that send their last bytes, and when they are closed at the latest; ascending.
+    closing: VecDeque<(Uptime, ConnectionId)>,
 }
 
 struct Link {
@@ -53,6 +62,8 @@ struct Link {
     connection: Option<LinkConnection>,
     /// The certificates for connections with TLS; `None`: bytes are plain.
     certificates: Option<Arc<tls::Context>>,
+    /// Whether it waits for addresses. It then has no connection.
+    awaits_addresses: bool,
     /// Addresses to try if the current one can't be connected.
     addresses: VecDeque<SocketAddr>,
     /// The time to connect to an address.
@@ -62,6 +73,8 @@ struct Link {
     progressed_at: Uptime,
     /// When its progress is checked next.
     next_check: Option<Uptime>,
+    /// Earlier connections that send their last bytes.
+    closing: Vec<ConnectionId>,
 }
 
 /// The connection of a link.
@@ -103,12 +116,15 @@ pub(super) fn concerns_link(event: &Event) -> bool {
 
 impl Worker {
     pub(super) fn handle_link_event(&mut self, event: Event) {
-        self.links.handle(event, &mut self.events.reactor, self.clock.uptime);
+        // Not that of the begin of the turn: requests before it may have taken long.
+        let now = self.uptime();
+        self.links.handle(event, &mut self.events.reactor, now);
     }
 
     pub(super) fn handle_link_mail(&mut self, mail: LinkMail) {
         if !self.ending.is_stopping {
-            self.links.handle_mail(mail, &mut self.events.reactor, self.clock.uptime);
+            let now = self.uptime();
+            self.links.handle_mail(mail, &mut self.events.reactor, now);
         }
     }
 
@@ -128,7 +144,7 @@ impl Links {
     /// Ends all links.
     pub(super) fn close_all(&mut self, reactor: &mut Reactor) {
         for (_, mut link) in std::mem::take(&mut self.all) {
-            link.drop_connection(reactor);
+            link.end_connection(Vec::new(), reactor);
         }
     }
 
@@ -139,13 +155,8 @@ impl Links {
                 self.all.insert(number, start.0);
                 self.update(number, reactor, now, |link, reactor| link.begin(start.1, reactor));
             }
-            LinkMail::Addresses(number, Ok(addresses)) => {
-                self.update(number, reactor, now, |link, _| {
-                    LinkStep::Connect(addresses, link.connect_timeout)
-                });
-            }
-            LinkMail::Addresses(number, Err(error)) => {
-                self.update(number, reactor, now, |link, reactor| link.fail(error, reactor));
+            LinkMail::Addresses(number, addresses) => {
+                self.update(number, reactor, now, |link, reactor| link.resolved(addresses, reactor));
             }
             LinkMail::Notify(number) => self.update(number, reactor, now, |link, reactor| {
                 link.ask(reactor, |protocol, output| protocol.notified(output))
@@ -191,7 +202,8 @@ impl Links {
 
     /// When the next link is to be checked for progress.
     pub(super) fn next_check(&self) -> Option<Uptime> {
-        self.all.values().filter_map(|link| link.next_check).min()
+        let closing = self.closing.front().map(|(until, _)| *until);
+        self.all.values().filter_map(|link| link.next_check).chain(closing).min()
     }
 
     /// Ends the connections that make no progress.
@@ -200,6 +212,11 @@ impl Links {
         let due: Vec<u64> = self.all.values().filter(is_due).map(|link| link.number).collect();
         for number in due {
             self.update(number, reactor, now, |link, reactor| link.check_progress(reactor, now));
+        }
+        while let Some((_, id)) = self.closing.front().copied().filter(|(until, _)| *until <= now) {
+            // Normally it has ended.
+            reactor.close(id, CloseMode::Now);
+            self.closing.pop_front();
         }
     }
 
@@ -213,10 +230,13 @@ impl Links {
         act: impl FnOnce(&mut Link, &mut Reactor) -> LinkStep,
     ) {
         self.update(token >> NUMBER_SHIFT, reactor, now, |link, reactor| {
-            if link.connection.as_ref().is_none_or(|current| current.id != connection) {
+            let Some(current) = link.connection.as_ref().filter(|current| current.id == connection) else {
                 return LinkStep::Continue;
+            };
+            // A handshake has the time of one attempt to connect, however slowly its bytes arrive.
+            if current.stage != Stage::Handshake {
+                link.progressed_at = now;
             }
-            link.progressed_at = now;
             act(link, reactor)
         });
     }
@@ -231,7 +251,10 @@ impl Links {
     ) {
         let Some(link) = self.all.get_mut(&number) else { return };
         let step = act(link, reactor);
-        if link.follow(step, reactor, now) {
+        let continues = link.follow(step, reactor, now);
+        let until = now.plus_ms(CLOSING_MS_MAX);
+        self.closing.extend(link.closing.drain(..).map(|id| (until, id)));
+        if continues {
             link.plan_check(now);
         } else {
             self.all.remove(&number);
@@ -247,11 +270,13 @@ impl Link {
             protocol: new.protocol,
             connection: None,
             certificates: new.certificates,
+            awaits_addresses: false,
             addresses: VecDeque::new(),
             connect_timeout: Duration::ZERO,
             timeout: None,
             progressed_at: now,
             next_check: None,
+            closing: Vec::new(),
         };
         (link, new.start)
     }
@@ -281,9 +306,11 @@ impl Link {
                     self.progressed_at = now;
                     return true;
                 }
-                LinkStep::AwaitAddresses(connect_timeout) => {
+                LinkStep::AwaitAddresses { connect_timeout, timeout } => {
+                    self.awaits_addresses = true;
                     self.connect_timeout = connect_timeout;
-                    self.timeout = None;
+                    self.timeout = timeout;
+                    self.progressed_at = now;
                     return true;
                 }
                 LinkStep::Connect(addresses, connect_timeout) => {
@@ -298,16 +325,28 @@ impl Link {
                     reactor.detach(connection.id);
                     return true;
                 }
+                LinkStep::Fail(error) => self.fail(error, reactor),
                 LinkStep::Close => {
-                    self.drop_connection(reactor);
+                    self.end_connection(Vec::new(), reactor);
                     return false;
                 }
             };
         }
     }
 
+    fn resolved(&mut self, addresses: io::Result<Vec<SocketAddr>>, reactor: &mut Reactor) -> LinkStep {
+        if !std::mem::take(&mut self.awaits_addresses) {
+            return LinkStep::Continue;
+        }
+        match addresses {
+            Ok(addresses) => LinkStep::Connect(addresses, self.connect_timeout),
+            Err(error) => self.fail(error, reactor),
+        }
+    }
+
     /// Connects to the next address. Without one, the link fails with the error of the last.
     fn connect_next(&mut self, mut error: io::Error, reactor: &mut Reactor) -> LinkStep {
+        debug_assert!(self.connection.is_none(), "the one before is closed");
         while let Some(address) = self.addresses.pop_front() {
             match reactor.connect(address, None, self.token()) {
                 Ok(id) => {
@@ -321,10 +360,22 @@ impl Link {
         self.protocol.failed(&LinkFailure { error, is_writing: false })
     }
 
-    fn drop_connection(&mut self, reactor: &mut Reactor) {
-        if let Some(connection) = self.connection.take() {
-            reactor.close(connection.id, CloseMode::Now);
+    /// Closes the connection, and returns what it was. With TLS, `alert` is sent before, or the end of the stream, if no
+    /// other bytes wait to be sent: then the kernel normally takes these few at once.
+    fn end_connection(&mut self, alert: Vec<u8>, reactor: &mut Reactor) -> Option<LinkConnection> {
+        let mut connection = self.connection.take()?;
+        let mut last = alert;
+        if let Some(stream) = connection.encryption.as_mut().filter(|stream| stream.queued_size() == 0) {
+            stream.close(&mut last);
         }
+        if last.is_empty() || connection.stage == Stage::Leaving || reactor.unsent_bytes(connection.id) > 0 {
+            reactor.close(connection.id, CloseMode::Now);
+        } else {
+            reactor.send(connection.id, last);
+            reactor.close(connection.id, CloseMode::AfterSends);
+            self.closing.push(connection.id);
+        }
+        Some(connection)
     }
 
     fn connected(&mut self, reactor: &mut Reactor) -> LinkStep {
@@ -346,35 +397,50 @@ impl Link {
         if self.connection.as_ref().is_some_and(|connection| connection.encryption.is_some()) {
             return self.decrypt(data, reactor);
         }
-        self.ask(reactor, |protocol, output| protocol.received(data, output))
+        self.deliver(data, 0, reactor)
+    }
+
+    /// Passes plain bytes to the protocol. `response_size` bytes to be sent are not its output, but a response of TLS.
+    fn deliver(&mut self, bytes: &[u8], response_size: usize, reactor: &mut Reactor) -> LinkStep {
+        let Some(connection) = &mut self.connection else { return LinkStep::Continue };
+        connection.note_unsent(reactor);
+        let input = LinkInput { bytes, is_writing: connection.unsent_size > response_size };
+        self.ask(reactor, |protocol, output| protocol.received(input, output))
     }
 
     /// Handles received bytes of a connection with TLS.
     fn decrypt(&mut self, data: &mut [u8], reactor: &mut Reactor) -> LinkStep {
         let Some(connection) = &mut self.connection else { return LinkStep::Continue };
         let Some(stream) = &mut connection.encryption else { return LinkStep::Continue };
+        if connection.stage == Stage::Leaving {
+            // A response to it could not be sent.
+            stream.keep(data);
+            return LinkStep::Continue;
+        }
         let (mut plain, mut out) = (Vec::new(), Vec::new());
         let progress = stream.receive(data, &mut plain, &mut out);
         let is_established = connection.stage == Stage::Handshake && !stream.is_handshaking();
-        if !out.is_empty() {
-            reactor.send(connection.id, out);
-        }
         let progress = match progress {
             Ok(progress) => progress,
-            Err(error) => return self.fail(invalid(error), reactor),
+            Err(error) => return self.fail_with_alert(invalid(error), out, reactor),
         };
+        let response_size = out.len();
+        if response_size > 0 {
+            reactor.send(connection.id, out);
+        }
         let mut step = LinkStep::Continue;
         if is_established {
             connection.stage = Stage::Open;
             step = self.ask(reactor, |protocol, output| protocol.connected(output));
         }
-        if !plain.is_empty() && !matches!(step, LinkStep::Detach | LinkStep::Close) {
-            step = match self.ask(reactor, |protocol, output| protocol.received(&plain, output)) {
+        if !plain.is_empty() && matches!(step, LinkStep::Continue | LinkStep::Wait(_)) {
+            step = match self.deliver(&plain, response_size, reactor) {
                 LinkStep::Continue => step,
                 later => later,
             };
         }
-        if progress == Progress::Closed && !matches!(step, LinkStep::Close) {
+        let continues = matches!(step, LinkStep::Continue | LinkStep::Wait(_) | LinkStep::Detach);
+        if progress == Progress::Closed && continues {
             return self.fail(io::ErrorKind::UnexpectedEof.into(), reactor);
         }
         step
@@ -429,11 +495,12 @@ impl Link {
 
     /// Ends the connection. While it was connecting, the next address follows.
     fn fail(&mut self, error: io::Error, reactor: &mut Reactor) -> LinkStep {
-        let connection = self.connection.take();
-        if let Some(connection) = &connection {
-            reactor.close(connection.id, CloseMode::Now);
-        }
-        match connection {
+        self.fail_with_alert(error, Vec::new(), reactor)
+    }
+
+    /// As [`Self::fail`], with the alert that tells the peer of a violation of TLS.
+    fn fail_with_alert(&mut self, error: io::Error, alert: Vec<u8>, reactor: &mut Reactor) -> LinkStep {
+        match self.end_connection(alert, reactor) {
             Some(connection) if connection.stage != Stage::Connecting => {
                 self.timeout = None;
                 self.protocol.failed(&LinkFailure { error, is_writing: connection.is_writing })
@@ -443,16 +510,17 @@ impl Link {
     }
 
     fn check_progress(&mut self, reactor: &mut Reactor, now: Uptime) -> LinkStep {
-        let (Some(connection), Some(timeout)) = (&mut self.connection, self.timeout) else {
-            return LinkStep::Continue;
-        };
-        let unsent_before = connection.unsent_size;
-        connection.note_unsent(reactor);
-        if connection.unsent_size < unsent_before {
-            self.progressed_at = now;
+        let Some(timeout) = self.timeout else { return LinkStep::Continue };
+        if let Some(connection) = &mut self.connection {
+            let unsent_before = connection.unsent_size;
+            connection.note_unsent(reactor);
+            if connection.unsent_size < unsent_before {
+                self.progressed_at = now;
+            }
         }
         // One millisecond later, so that none ends early.
         if now > self.progressed_at.plus(timeout) {
+            self.awaits_addresses = false;
             return self.fail(io::ErrorKind::TimedOut.into(), reactor);
         }
         LinkStep::Continue
@@ -474,19 +542,23 @@ impl LinkConnection {
         Self { id, stage, encryption: None, is_writing: false, unsent_size: 0 }
     }
 
-    /// Encrypts queued output while there is little in the reactor, and notes how much is left to be sent.
+    /// Encrypts queued output while there is little in the reactor, and notes how much is left to be sent. The reactor takes
+    /// nothing from a connection that leaves or has ended.
     fn encrypt(&mut self, reactor: &mut Reactor) -> Result<(), StreamError> {
         let mut result = Ok(());
         if let Some(stream) = &mut self.encryption {
             let mut scratch = Vec::new();
+            let mut is_taken = self.stage != Stage::Leaving;
             while result.is_ok()
+                && is_taken
                 && stream.queued_size() > 0
                 && !stream.is_handshaking()
                 && reactor.pending_send_bytes(self.id) < ENCRYPTED_SIZE_MAX
             {
-                let mut out = Vec::new();
+                let (mut out, pending_before) = (Vec::new(), reactor.pending_send_bytes(self.id));
                 result = stream.encrypt_queued(PORTION_SIZE, &mut scratch, &mut out);
                 reactor.send(self.id, out);
+                is_taken = reactor.pending_send_bytes(self.id) > pending_before;
             }
         }
         self.note_unsent(reactor);
