@@ -167,7 +167,8 @@ fn a_silent_target_is_given_up() {
 
 #[test]
 fn replies_before_the_requests_confirm_nothing() {
-    support::on_each_backend(&[], |source| {
+    // Without compression the requests are longer than what the kernel takes.
+    support::on_each_backend(&["--rdbcompression", "no"], |source| {
         let mut here = source.client();
         here.text(&["SETRANGE", "a", "100000000", "x"]);
         let target = SlowTarget::start();
