@@ -279,6 +279,15 @@ fn a_slow_reader_is_closed_at_its_output_limit() {
             (closed == "1").then_some(())
         });
         assert_eq!(other.text(&["PING"]), "PONG");
+        // Large replies in the turn that reaches the limit: it is counted once, too.
+        assert_eq!(other.text(&["SET", "large", &"x".repeat(10 << 20)]), "OK");
+        let mut slow = server.client();
+        slow.send_raw(&b"GET large\r\n".repeat(4));
+        let closed = wait_for(|| {
+            let closed = server.info(&mut other, "client_output_buffer_limit_disconnections");
+            (closed != "1").then_some(closed)
+        });
+        assert_eq!(closed, "2");
     });
 }
 

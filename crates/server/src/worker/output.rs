@@ -343,9 +343,12 @@ impl Worker {
         }
     }
 
-    /// Closes a connection whose output exceeds a limit.
+    /// Closes a connection whose output exceeds a limit, unless it is being closed at once.
     fn end_for_output(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else { return };
+        if connection.record.memory_charge.is_released() {
+            return;
+        }
         let session = &connection.client.session;
         log::warn!(
             "Client id={} addr={} closed for overcoming of output buffer limits.",
