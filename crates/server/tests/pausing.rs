@@ -134,6 +134,27 @@ fn a_script_that_has_begun_ends_before_the_reply_of_a_pause() {
 }
 
 #[test]
+fn a_pause_is_refused_beside_a_script_that_runs_too_long_and_may_write() {
+    const BUSY: &str =
+        "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+    on_each_backend(&["--io-threads", "2", "--busy-reply-threshold", "50"], |server| {
+        let mut threads = Threads::new(&server);
+        for (script, reply) in
+            [("while true do end", BUSY), ("#!lua flags=no-writes\nwhile true do end", "OK")]
+        {
+            threads.writer.send(&["EVAL", script, "1", "key"]);
+            // Refused once the script counts as one that runs too long.
+            wait_for(|| (threads.admin.text(&["SET", "key", "v"]) == BUSY).then_some(()));
+            assert_eq!(threads.admin.text(&["CLIENT", "PAUSE", "100000", "WRITE"]), reply);
+            assert_eq!(threads.admin.text(&["CLIENT", "UNPAUSE"]), "OK");
+            assert_eq!(threads.admin.text(&["SCRIPT", "KILL"]), "OK");
+            assert!(shown(&threads.writer.receive().unwrap()).contains("killed by user"));
+            assert_eq!(threads.admin.text(&["SET", "key", "v"]), "OK");
+        }
+    });
+}
+
+#[test]
 fn a_transaction_with_a_script_that_has_begun_ends_before_the_reply_of_a_pause() {
     for thread_count in ["1", "2"] {
         on_each_backend(&["--io-threads", thread_count], |server| {

@@ -122,7 +122,9 @@ impl ClientAdmin for TestHost {
         false
     }
 
-    fn client_pause(&self, _: Duration, _: bool) {}
+    fn client_pause(&self, _: Duration, _: bool) -> Result<(), CommandError> {
+        Ok(())
+    }
 
     fn client_unpause(&self) {}
 

@@ -101,6 +101,8 @@ pub(super) struct ScriptCall {
     pub(super) keys: Rc<ArgsBuf>,
     pub(super) arguments: Rc<ArgsBuf>,
     pub(super) reads_only: bool,
+    /// Whether it, or a later command of its transaction, may write.
+    pub(super) may_write: bool,
     pub(super) allows_oom: bool,
     /// The protocol of its reply.
     pub(super) protocol: Protocol,
@@ -168,6 +170,7 @@ impl Job {
                 keys: Rc::default(),
                 arguments: Rc::default(),
                 reads_only: false,
+                may_write: false,
                 allows_oom: false,
                 protocol: Protocol::Resp2,
                 client: 0,
@@ -301,6 +304,7 @@ impl Job {
                 command,
                 started: self.timing.started,
                 client: self.script.client,
+                may_write: self.script.may_write,
                 slots: Mutex::new(slots),
                 has_written: AtomicBool::new(self.observed.has_written),
                 is_killed: AtomicBool::new(false),

@@ -382,7 +382,8 @@ impl WorkerScripts {
         job.script.allows_oom = code.flags().contains(ScriptFlags::ALLOW_OOM);
         job.script.code = Some(code);
         job.timing.may_pause = self.may_pause;
-        engine.may_write = !job.script.reads_only || in_transaction;
+        job.script.may_write = !job.script.reads_only || in_transaction;
+        engine.may_write = job.script.may_write;
         engine.kind = job.script.code.as_ref().map_or(ScriptKind::Script, Code::kind);
         refill(&mut job.script.keys, request.keys);
         refill(&mut job.script.arguments, request.arguments);

@@ -23,6 +23,8 @@ pub struct RunningScript {
     pub client: u64,
     /// The slots whose latches it holds.
     pub slots: Mutex<Vec<Slot>>,
+    /// Whether it, or a later command of its transaction, may write.
+    pub may_write: bool,
     /// When it began.
     pub started: Ticks,
     /// Whether it has written: then it can't be killed.
@@ -135,15 +137,25 @@ impl RunningScripts {
         })
     }
 
+    /// The kind of a script that has run longer than this and may write; `None`: there is none.
+    #[must_use]
+    pub fn busy_writer(&self, threshold_ms: u64) -> Option<ScriptKind> {
+        self.busy(threshold_ms, |script| script.may_write)
+    }
+
     /// The kind of a script that has run longer than this and holds the slot; `None`: there is none.
     #[must_use]
     pub fn busy_in(&self, slot: Slot, threshold_ms: u64) -> Option<ScriptKind> {
+        self.busy(threshold_ms, |script| script.slots().contains(&slot))
+    }
+
+    fn busy(&self, threshold_ms: u64, is_meant: impl Fn(&RunningScript) -> bool) -> Option<ScriptKind> {
         if self.is_empty() || threshold_ms == 0 {
             return None;
         }
         let now = Ticks::now();
         let is_busy = |script: &&Arc<RunningScript>| {
-            now.ns_since(script.started) / 1_000_000 >= threshold_ms && script.slots().contains(&slot)
+            now.ns_since(script.started) / 1_000_000 >= threshold_ms && is_meant(script)
         };
         self.lock().iter().find(is_busy).map(|script| script.kind)
     }

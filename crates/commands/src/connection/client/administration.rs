@@ -142,7 +142,7 @@ fn pause(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
         return Err(CommandError::new("ERR timeout is negative"));
     }
     ctx.now().0.checked_add(ms).ok_or(CommandError::new("ERR timeout is out of range"))?;
-    ctx.host.client_pause(Duration::from_millis(ms.unsigned_abs()), writes_only);
+    ctx.host.client_pause(Duration::from_millis(ms.unsigned_abs()), writes_only)?;
     ctx.report.needs_barrier = true;
     Ok(reply.ok())
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::criteria::Criteria;
-use crate::error::up_to_nul;
+use crate::error::{CommandError, up_to_nul};
 use crate::session::Session;
 
 /// The connections: listing, closing, pausing and unblocking them.
@@ -18,7 +18,10 @@ pub trait ClientAdmin {
     /// `CLIENT UNBLOCK`: returns whether the connection was blocked.
     fn client_unblock(&self, id: u64, with_error: bool) -> bool;
     /// `CLIENT PAUSE`
-    fn client_pause(&self, time: Duration, writes_only: bool);
+    ///
+    /// # Errors
+    /// A script runs too long that may write: the pause would begin only at its end.
+    fn client_pause(&self, time: Duration, writes_only: bool) -> Result<(), CommandError>;
     /// `CLIENT UNPAUSE`
     fn client_unpause(&self);
     /// Whether expired keys are not deleted because writes are paused.

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use commands::error::CommandError;
 use commands::host::{ClientAdmin, ClientFilter};
 use commands::session::Session;
 
 use super::WorkerHost;
+use crate::scripts::errors;
 use crate::shared::modes::GlobalFlags;
 
 impl ClientAdmin for WorkerHost {
@@ -26,8 +28,13 @@ impl ClientAdmin for WorkerHost {
         self.shared.unblock_client(id, with_error)
     }
 
-    fn client_pause(&self, time: Duration, writes_only: bool) {
+    fn client_pause(&self, time: Duration, writes_only: bool) -> Result<(), CommandError> {
+        let threshold_ms = self.shared.config.load().busy_reply_threshold;
+        if let Some(kind) = self.shared.scripts.running.busy_writer(threshold_ms) {
+            return Err(errors::busy(kind));
+        }
         self.shared.pause_clients(time, writes_only);
+        Ok(())
     }
 
     fn client_unpause(&self) {
