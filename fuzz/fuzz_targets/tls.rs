@@ -44,20 +44,12 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     let settings = Settings {
         cert_file: files.path("server.crt"),
         key_file: files.path("server.key"),
-        key_file_pass: None,
-        client_cert_file: String::new(),
-        client_key_file: String::new(),
-        client_key_file_pass: None,
         ca_cert_file: files.path("ca.crt"),
-        ca_cert_dir: String::new(),
         client_certificates: ClientCertificates::Optional,
-        protocols: String::new(),
-        ciphers: String::new(),
-        ciphersuites: String::new(),
-        prefer_server_ciphers: false,
         session_caching: true,
         session_cache_size: 100,
         session_cache_timeout_seconds: 300,
+        ..Settings::default()
     };
     let own = authority.issue("client", &["urn:client"]);
     let client = |own, version| authority.client_of_version(own, &[version]);

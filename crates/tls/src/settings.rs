@@ -1,9 +1,10 @@
 //! The settings from which a [`Context`](crate::Context) is made: the values of the `tls-*` directives.
 
 /// Whether clients need a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientCertificates {
     /// Clients are not asked for one.
+    #[default]
     None,
     /// A client may have none; one that it has must be valid.
     Optional,
@@ -11,8 +12,8 @@ pub enum ClientCertificates {
     Required,
 }
 
-/// The values of the directives. An empty text: not set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The values of the directives. An empty text: not set. By default none is, and sessions are not resumed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The server's certificate chain, PEM.
     pub cert_file: String,

@@ -15,21 +15,11 @@ fn settings(files: &Files) -> Settings {
     Settings {
         cert_file: files.path("server.crt"),
         key_file: files.path("server.key"),
-        key_file_pass: None,
-        client_cert_file: String::new(),
-        client_key_file: String::new(),
-        client_key_file_pass: None,
         ca_cert_file: files.path("ca.crt"),
-        ca_cert_dir: String::new(),
-        opens_connections: false,
-        client_certificates: ClientCertificates::None,
-        protocols: String::new(),
-        ciphers: String::new(),
-        ciphersuites: String::new(),
-        prefer_server_ciphers: false,
         session_caching: true,
         session_cache_size: 100,
         session_cache_timeout_seconds: 300,
+        ..Settings::default()
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use certificates::{Authority, Files};
 use reactor::{BackendChoice, ReactorOptions};
-use tls::{ClientCertificates, Settings};
+use tls::Settings;
 
 use super::*;
 
@@ -115,21 +115,9 @@ fn context(name: &str) -> (Arc<tls::Context>, Files) {
     let settings = Settings {
         cert_file: files.path("server.crt"),
         key_file: files.path("server.key"),
-        key_file_pass: None,
-        client_cert_file: String::new(),
-        client_key_file: String::new(),
-        client_key_file_pass: None,
         ca_cert_file: files.path("ca.crt"),
-        ca_cert_dir: String::new(),
         opens_connections: true,
-        client_certificates: ClientCertificates::None,
-        protocols: String::new(),
-        ciphers: String::new(),
-        ciphersuites: String::new(),
-        prefer_server_ciphers: false,
-        session_caching: false,
-        session_cache_size: 0,
-        session_cache_timeout_seconds: 0,
+        ..Settings::default()
     };
     (Arc::new(tls::Context::load(&settings).unwrap()), files)
 }
