@@ -21,6 +21,7 @@ use commands::host::{Transfer, TransferStep, TransferTarget};
 use os::clock::Uptime;
 use sync::Mutex;
 use sync::atomic::{AtomicUsize, Ordering};
+use wire::response::encode_command;
 
 use crate::links::{
     self, LinkFailure, LinkInput, LinkMail, LinkOutput, LinkProtocol, LinkSocket, LinkStart, LinkStep,
@@ -457,11 +458,11 @@ impl TransferLink {
         if !self.target.credentials.is_empty() {
             let mut args = vec![b"AUTH".as_slice()];
             args.extend(self.target.credentials.iter().map(Vec::as_slice));
-            push_request(&args, &mut bytes);
+            encode_command(&args, &mut bytes);
             count += 1;
         }
         if selects {
-            push_request(&[b"SELECT", self.target.db.to_string().as_bytes()], &mut bytes);
+            encode_command(&[b"SELECT", self.target.db.to_string().as_bytes()], &mut bytes);
             count += 1;
         }
         (bytes, count)
@@ -513,15 +514,6 @@ fn refusal(error: &io::Error) -> &'static str {
         | io::ErrorKind::ConnectionReset
         | io::ErrorKind::HostUnreachable => NOT_WRITTEN,
         _ => NOT_CONNECTED,
-    }
-}
-
-fn push_request(args: &[&[u8]], bytes: &mut Vec<u8>) {
-    bytes.extend(format!("*{}\r\n", args.len()).into_bytes());
-    for arg in args {
-        bytes.extend(format!("${}\r\n", arg.len()).into_bytes());
-        bytes.extend_from_slice(arg);
-        bytes.extend_from_slice(b"\r\n");
     }
 }
 

@@ -67,11 +67,10 @@ impl Worker {
     /// One tick.
     pub(super) fn tick(&mut self) {
         self.executor.latching.events.client = 0;
+        let (now, tick_ms) = (self.clock.uptime, self.tick_ms());
         if !self.shared.modes.cron_paused.load(Ordering::Relaxed) {
-            let tick_ms = self.tick_ms();
             self.cron.expiry.run(&mut self.executor, self.shared, tick_ms);
         }
-        let (now, tick_ms) = (self.clock.uptime, self.tick_ms());
         self.cron.defragmenter.plan(&self.executor, self.shared, now, tick_ms);
         self.waits.remove_lingering(&mut self.executor.latching);
         self.refuse_parked();

@@ -9,6 +9,7 @@ use config::Config;
 use keyspace::{AllCounters, Sizes};
 use os::clock::{self, Uptime};
 use os::process::{self, Usage, UsageOf};
+use persist::snapshots::SaveFigures;
 use sync::ThreadCounter;
 use sync::atomic::Ordering;
 use tls::{CertificateSummary, Context};
@@ -19,7 +20,6 @@ use crate::monitoring::statistics::WorkerStatistics;
 use crate::shared::Shared;
 use crate::shared::loading::Progress;
 use crate::shared::modes::GlobalFlags;
-use persist::snapshots::SaveFigures;
 
 /// Lives as long as one report.
 pub struct Gathered<'a> {

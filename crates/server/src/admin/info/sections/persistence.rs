@@ -1,12 +1,12 @@
 //! `persistence`: dumps, the append-only file, and loading.
 
+use persist::append_only::Figures;
 use sync::atomic::{AtomicU64, Ordering};
 
 use super::super::figure::Value::Hundredths;
 use super::super::figure::{Figure, Value, figures};
 use super::super::gathered::Gathered;
 use crate::persistence::saving;
-use persist::append_only::Figures;
 
 pub static FIGURES: &[Figure] = figures! { |all|
     /// Whether files are being loaded.
