@@ -7,6 +7,7 @@
 pub mod acl;
 pub mod command;
 pub mod context;
+pub mod declared_replica;
 pub mod doc;
 pub mod error;
 pub mod expiry;

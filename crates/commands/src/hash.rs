@@ -1,6 +1,8 @@
 //! Hash commands.
 
-use collections::{CollectionLimits, Hash, Item};
+use std::collections::BTreeMap;
+
+use collections::{CollectionLimits, DecimalBuffer, Hash, Item};
 use config::Config;
 use keyspace::Key;
 use wire::reply::ReplyBuffer;
@@ -111,6 +113,37 @@ fn log_set(ctx: &mut Ctx<'_>, key: Key<'_>, field: &[u8], value: &[u8]) {
     if ctx.records_effects() {
         ctx.record_effect(&["HSET".into(), key.bytes.into(), field.into(), value.into()]);
         log_kept_expiries(ctx, key, &[field]);
+    }
+}
+
+/// Fields in one logged request.
+const LOGGED_FIELD_COUNT_MAX: usize = 1024;
+
+/// Records a new hash, field by field: the values, then the expiries, also those that are past.
+pub(crate) fn log_all(ctx: &mut Ctx<'_>, key: Key<'_>) {
+    const FIRST: i64 = i64::MIN;
+    let alloc = ctx.alloc_context(key);
+    let Some(hash) = ctx.peek::<Hash>(key).filter(|_| ctx.records_effects()) else { return };
+    let mut pairs: Vec<[Vec<u8>; 2]> = Vec::new();
+    let mut expiries: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+    hash.visit(FIRST, |field, value| {
+        let pair = [field, value].map(|item| item.text(&mut DecimalBuffer::new()).to_vec());
+        if let Some(at) = hash.find(alloc, &pair[0], FIRST).and_then(|found| found.expiry) {
+            expiries.entry(at).or_default().push(pairs.len());
+        }
+        pairs.push(pair);
+        true
+    });
+    for pairs in pairs.chunks(LOGGED_FIELD_COUNT_MAX) {
+        let words = pairs.iter().flatten().map(|word| EffectArg::from(&word[..]));
+        let effect: Vec<_> = [EffectArg::from("HSET"), key.bytes.into()].into_iter().chain(words).collect();
+        ctx.record_effect(&effect);
+    }
+    for (at, places) in expiries {
+        for places in places.chunks(LOGGED_FIELD_COUNT_MAX) {
+            let fields: Vec<&[u8]> = places.iter().map(|place| &pairs[*place][0][..]).collect();
+            log_expiry(ctx, key, at, &fields);
+        }
     }
 }
 

@@ -32,8 +32,8 @@ mod string;
 mod transaction;
 
 pub use handler::{
-    acl, command, context, doc, error, help, host, identity, migration, reply, reply_buffers,
-    resolved_command, run, session, subscriptions, timeout, tracking, walk, word,
+    acl, command, context, declared_replica, doc, error, help, host, identity, migration, reply,
+    reply_buffers, resolved_command, run, session, subscriptions, timeout, tracking, walk, word,
 };
 use handler::{expiry, key_spec, peer_names};
 pub use serialization::value_limits;

@@ -14,4 +14,5 @@ pub mod replication;
 pub mod role;
 pub mod saving;
 pub mod shutdown;
+pub mod sync;
 pub mod time;

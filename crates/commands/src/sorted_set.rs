@@ -2,6 +2,7 @@
 
 pub(crate) mod bzpop;
 mod combine;
+mod logged;
 pub(crate) mod pop;
 mod range;
 mod replies;
@@ -19,6 +20,7 @@ pub(crate) mod zscan;
 pub(crate) mod zscore;
 pub(crate) mod zunion;
 
+pub(crate) use logged::log_stored;
 pub(crate) use range::ScoreRange;
 
 use collections::SortedSetLimits;

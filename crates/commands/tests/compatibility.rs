@@ -19,7 +19,7 @@ command. *Since* is the first version of Redis or Valkey with the command.
 **Known differences** are marked where they are tested, each with its reason: `@differs` and `@ours` in
 `crates/commands/tests/dialogue` for single replies, and `tests/tcl/expected-failures.txt` for Valkey's and Redis's own test suites.
 
-**Not implemented yet**: replication (`REPLICAOF NO ONE`, `FAILOVER` and `ROLE` reply as on a primary without replicas); cluster mode
+**Not implemented yet**: cluster mode
 (`CLUSTER` and `CLUSTERSCAN` reply as with cluster mode disabled); modules. ACL rules and `rename-command` may also name commands that
 only Redis (up to 8.10) or Valkey (up to 9.1) has.
 

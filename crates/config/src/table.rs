@@ -195,6 +195,8 @@ directives! {
         bgsave_cpulist: String = String::new(), text_or_unset(), [immutable], alias "bgsave_cpulist";
         /// Addresses to listen on.
         bind: BindAddresses = BindAddresses::default(), ANY;
+        /// The address from which connections to the primary are opened.
+        bind_source_addr: String = String::new(), text_or_unset();
         /// The CPUs that the background thread may use.
         bio_cpulist: String = String::new(), checked_text_or_unset(check_cpu_list), [immutable], alias "bio_cpulist";
         /// Duration of a script, in milliseconds, after which requests that need its keys get the error `BUSY`; 0: never.
@@ -225,6 +227,8 @@ directives! {
         dir: String = String::new(), text(), [protected deny_loading];
         /// Whether transparent huge pages are disabled for the process, entries and tables included.
         disable_thp: bool = false, ANY, [immutable];
+        /// Whether a full synchronisation has a connection for the snapshot and one for the stream, if the other side is Valkey.
+        dual_channel_replication_enabled: bool = false, ANY;
         /// Whether the rate of ticks grows with the number of clients.
         dynamic_hz: bool = true, ANY;
         /// The connections that may use `DEBUG`.
@@ -289,6 +293,10 @@ directives! {
         lua_enable_insecure_api: bool = false, ANY, [hidden protected], alias "lua-enable-deprecated-api";
         /// Memory that the scripts of a thread may use, in bytes.
         lua_memory_limit: u64 = 1 << 30, memory(1 << 20, LONG_MAX), [hidden];
+        /// The password for the primary.
+        masterauth: Secret = Secret::default(), text_or_unset(), [sensitive whole], alias "primaryauth";
+        /// The user for the primary; unset: only the password is sent.
+        masteruser: Secret = Secret::default(), text_or_unset(), [sensitive], alias "primaryuser";
         /// Maximum number of connections accepted in one turn.
         max_new_connections_per_cycle: u32 = 10, int(1, 1000);
         /// Maximum number of TLS connections that a worker accepts in a turn.
@@ -333,6 +341,8 @@ directives! {
         protected_mode: bool = true, ANY;
         /// Largest argument of a request, in bytes.
         proto_max_bulk_len: u64 = 512 << 20, memory(1 << 20, LONG_MAX);
+        /// Whether the file of a synchronisation is removed by servers that keep no files.
+        rdb_del_sync_files: bool = false, ANY;
         /// Pause after each saved key, in microseconds; if negative, keys per microsecond of pause.
         rdb_key_save_delay: i32 = 0, int(INT_MIN, INT_MAX), [hidden];
         /// Whether an RDB file is synchronised to disk while it is written, not only at its end.
@@ -345,6 +355,48 @@ directives! {
         rdbchecksum: bool = true, ANY, [immutable];
         /// Whether long strings are compressed in files and in the payload of `DUMP`.
         rdbcompression: bool = true, ANY;
+        /// How many bytes of the stream are kept for replicas that connect again.
+        repl_backlog_size: u64 = 10 << 20, memory(1, LONG_MAX);
+        /// After how long without replicas the stream is not kept any more; 0: it is always kept.
+        repl_backlog_ttl: u64 = 3600, seconds(0, LONG_MAX);
+        /// Whether the kernel gathers small parts of the stream before it sends them to a replica: fewer packets, some 40 ms later.
+        repl_disable_tcp_nodelay: bool = false, ANY;
+        /// Whether the snapshot of a primary becomes the dump file (`disabled`).
+        repl_diskless_load: ReplDisklessLoad = ReplDisklessLoad::Disabled, ANY, [deny_loading];
+        /// Whether replicas receive a snapshot while it is taken, not from a file.
+        repl_diskless_sync: bool = true, ANY;
+        /// How long a snapshot for replicas waits for further ones.
+        repl_diskless_sync_delay: u32 = 5, seconds(0, INT_MAX);
+        /// The number of waiting replicas with which a snapshot begins at once; 0: none.
+        repl_diskless_sync_max_replicas: u32 = 0, int(0, INT_MAX);
+        /// The interval at which replicas are sent a `PING`.
+        repl_ping_replica_period: u32 = 10, seconds(1, INT_MAX), alias "repl-ping-slave-period";
+        /// Whether a full synchronisation has a connection for the snapshot and one for the stream, if the other side is Redis.
+        repl_rdb_channel: bool = false, ANY, [hidden];
+        /// After how long without data a connection between primary and replica is closed.
+        repl_timeout: u32 = 60, seconds(1, INT_MAX);
+        /// The address that is told to the primary; unset: the one from which the replica connects.
+        replica_announce_ip: String = String::new(), text_or_unset(), alias "slave-announce-ip";
+        /// The port that is told to the primary; 0: the one on which the replica listens.
+        replica_announce_port: u16 = 0, int(0, 65_535), alias "slave-announce-port";
+        /// Whether Sentinel is to know the replica.
+        replica_announced: bool = true, ANY;
+        /// The size up to which a replica keeps the stream while it loads a snapshot; 0: as `client-output-buffer-limit replica`.
+        replica_full_sync_buffer_limit: u64 = 0, memory(0, LONG_MAX);
+        /// Whether a replica applies the changes of its primary though its own disk fails; if not, its process ends.
+        replica_ignore_disk_write_errors: bool = false, ANY;
+        /// Whether a replica leaves eviction to its primary.
+        replica_ignore_maxmemory: bool = true, ANY, alias "slave-ignore-maxmemory";
+        /// Whether data that a synchronisation replaces are freed in the background.
+        replica_lazy_flush: bool = true, ANY, alias "slave-lazy-flush";
+        /// The order in which Sentinel promotes replicas, lower first; 0: never.
+        replica_priority: u32 = 100, int(0, INT_MAX), alias "slave-priority";
+        /// Whether a replica refuses writes of clients.
+        replica_read_only: bool = true, ANY, alias "slave-read-only";
+        /// Whether a replica serves its data while the link to its primary is down.
+        replica_serve_stale_data: bool = true, ANY, alias "slave-serve-stale-data";
+        /// The primary that the server replicates.
+        replicaof: PrimaryAddress = PrimaryAddress::default(), ANY, [immutable], alias "slaveof";
         /// The password of the default user.
         requirepass: Secret = Secret::default(), text_or_unset(), [sensitive whole];
         /// The save points: the data is saved after so many seconds if so many changes were made.
@@ -366,6 +418,8 @@ directives! {
         shutdown_on_sigint: ShutdownFlags = ShutdownFlags::default(), ANY;
         /// How the process ends on `SIGTERM`.
         shutdown_on_sigterm: ShutdownFlags = ShutdownFlags::default(), ANY;
+        /// How long a shutdown waits for replicas that are behind.
+        shutdown_timeout: u32 = 10, seconds(0, INT_MAX);
         /// Maximum number of arguments in an entry of a command log.
         slowlog_entry_max_argc: u32 = 32, int(2, INT_MAX);
         /// Maximum bytes of an argument in an entry of a command log.
@@ -436,6 +490,8 @@ directives! {
         tls_prefer_server_ciphers: bool = false, ANY;
         /// The versions of TLS, separated by spaces; empty: 1.2 and 1.3.
         tls_protocols: String = String::new(), text_or_unset();
+        /// Whether the link to the primary uses TLS.
+        tls_replication: bool = false, ANY;
         /// Maximum number of TLS sessions that clients can resume.
         tls_session_cache_size: u32 = 20 * 1024, int(0, INT_MAX);
         /// How long a TLS session can be resumed, in seconds.
@@ -480,37 +536,8 @@ directives! {
         forkless_infrastructure_enabled: bool = false, ANY;
     }
 
-    inert "there is no replication yet" {
-        bind_source_addr: String = String::new(), text_or_unset();
-        dual_channel_replication_enabled: bool = false, ANY;
-        masterauth: Secret = Secret::default(), text_or_unset(), [sensitive whole], alias "primaryauth";
-        masteruser: Secret = Secret::default(), text_or_unset(), [sensitive], alias "primaryuser";
-        rdb_del_sync_files: bool = false, ANY;
-        repl_backlog_size: u64 = 10 << 20, memory(1, LONG_MAX);
-        repl_backlog_ttl: u64 = 3600, seconds(0, LONG_MAX);
-        repl_disable_tcp_nodelay: bool = false, ANY;
-        repl_diskless_load: ReplDisklessLoad = ReplDisklessLoad::Disabled, ANY, [deny_loading];
-        repl_diskless_sync: bool = true, ANY;
-        repl_diskless_sync_delay: u32 = 5, seconds(0, INT_MAX);
-        repl_diskless_sync_max_replicas: u32 = 0, int(0, INT_MAX);
+    inert "replication does not need them" {
         repl_mptcp: bool = false, ANY, [immutable];
-        repl_ping_replica_period: u32 = 10, seconds(1, INT_MAX), alias "repl-ping-slave-period";
-        repl_rdb_channel: bool = true, ANY, [hidden];
-        repl_timeout: u32 = 60, seconds(1, INT_MAX);
-        replica_announce_ip: String = String::new(), text_or_unset(), alias "slave-announce-ip";
-        replica_announce_port: u16 = 0, int(0, 65_535), alias "slave-announce-port";
-        replica_announced: bool = true, ANY;
-        replica_full_sync_buffer_limit: u64 = 0, memory(0, LONG_MAX);
-        replica_ignore_disk_write_errors: bool = false, ANY;
-        replica_ignore_maxmemory: bool = true, ANY, alias "slave-ignore-maxmemory";
-        replica_lazy_flush: bool = true, ANY, alias "slave-lazy-flush";
-        replica_priority: u32 = 100, int(0, INT_MAX), alias "slave-priority";
-        replica_read_only: bool = true, ANY, alias "slave-read-only";
-        replica_serve_stale_data: bool = true, ANY, alias "slave-serve-stale-data";
-        replicaof: PrimaryAddress = PrimaryAddress::default(), ANY, [immutable], alias "slaveof",
-            refused "The server would be an empty primary that accepts writes.";
-        shutdown_timeout: u32 = 10, seconds(0, INT_MAX);
-        tls_replication: bool = false, ANY;
     }
 
     inert "there is no cluster mode yet" {

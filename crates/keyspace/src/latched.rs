@@ -36,7 +36,7 @@ use self::logging::LogAccess;
 pub use self::writing::{Edited, NotOfThisType, WasThere};
 use crate::store::aging::Aging;
 use crate::store::counters::{Counters, Population};
-use crate::store::effects::{EffectArg, EffectSink, deletion_name};
+use crate::store::effects::{EffectArg, EffectOrigin, EffectSink, deletion_name};
 use crate::store::key::Key;
 use crate::store::keyspace::Keyspace;
 use crate::store::random::Random;
@@ -182,6 +182,12 @@ impl<'k> Latched<'k> {
         self.slots.are_none()
     }
 
+    /// Whether a latch is held for writing.
+    #[must_use]
+    pub fn holds_any_for_writing(&self) -> bool {
+        self.slots.is_written()
+    }
+
     /// Number of databases.
     #[must_use]
     pub fn db_count(&self) -> usize {
@@ -228,6 +234,19 @@ impl<'k> Latched<'k> {
     #[inline]
     pub fn logs(&self) -> bool {
         self.keyspace.log.is_on()
+    }
+
+    /// Whether the changes are those of a replica: of its primary's stream, or of its own clients.
+    #[must_use]
+    pub fn is_of_replica(&self) -> bool {
+        self.effects.origin() != EffectOrigin::Own
+    }
+
+    /// Records a request that replicas run, too, and that changes no data. No latch is necessary.
+    pub fn record_for_replicas<'a>(&mut self, db: DbIndex, args: impl ExactSizeIterator<Item = &'a [u8]>) {
+        if self.keyspace.log.has_replicas() {
+            self.effects.record_for_replicas(db, args);
+        }
     }
 
     /// Records an effect of the running command, if the log is on.

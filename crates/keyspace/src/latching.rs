@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use base::Slot;
 use base::limits::SLOT_COUNT;
+use sync::write_log::LogWriter;
 use sync::{Claim, Mode, Parked};
 
 pub use self::latches::Latches;
@@ -28,6 +29,9 @@ use crate::store::watching::Watching;
 /// How often a command releases its latches when another one is taken. After that it waits in ascending order,
 /// and that wait ends whatever other commands do.
 pub const TRY_COUNT_MAX: u8 = 8;
+
+/// Keys with an expiry that [`Latching::delete_local_expired`] visits at a time.
+const LOCAL_EXPIRY_COUNT: usize = 400;
 
 /// The progress of a command in latching several slots.
 #[derive(Debug, Default)]
@@ -265,6 +269,22 @@ impl<'k> Latching<'k> {
         }
     }
 
+    /// Deletes expired keys of a writable replica whose expiry its clients have set, where the slots are free. No latch may be held.
+    pub fn delete_local_expired(&mut self) {
+        let keyspace = self.data.keyspace;
+        let expiries = &keyspace.local_expiries;
+        for place in expiries.next(LOCAL_EXPIRY_COUNT) {
+            let key = Key::new(self.data.hasher(), &place.1, place.0);
+            if self.latch(key.slot, Mode::Write).is_ok() {
+                self.data.expire_if_due(key);
+                if !self.data.has_expiry(key) {
+                    expiries.remove(&place);
+                }
+                self.release();
+            }
+        }
+    }
+
     /// Discards the record of expired keys that reads found.
     pub fn discard_found_expired(&mut self) {
         self.data.deferred.examined_count = 0;
@@ -309,6 +329,13 @@ impl<'k> Latching<'k> {
         if let Some(writer) = &mut self.data.log.writer {
             writer.notify();
         }
+    }
+
+    /// Whether this thread has appended to the write log since the last call of [`Self::notify_log`].
+    #[inline]
+    #[must_use]
+    pub fn has_appended(&self) -> bool {
+        self.data.log.writer.as_ref().is_some_and(LogWriter::has_appended)
     }
 
     /// Registers this thread in the keyspace's epochs, so that it may prefetch. `false`: the number of

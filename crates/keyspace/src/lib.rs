@@ -31,11 +31,12 @@ pub use prefetching::prefetcher::{PrefetchedBucket, PrefetchedProbes, Prefetcher
 pub use prefetching::preloading::{PRELOADED_KEY_COUNT_MAX, Preloaded};
 pub use store::aging::{Aging, LFU_INITIAL};
 pub use store::counters::{AllCounters, Counters, Population};
-pub use store::effects::{EffectArg, EffectSink};
+pub use store::effects::{EffectArg, EffectOrigin, EffectSink};
 pub use store::events::{EventClass, Observer, WantedEvents};
 pub use store::hints::Hints;
 pub use store::key::{Key, slot_of_hash};
 pub use store::keyspace::Keyspace;
+pub use store::local_expiries::LocalExpiries;
 pub use store::random::Random;
 pub use store::readers::{ChangedKey, ReaderTotals};
 pub use store::sizes::Sizes;

@@ -10,6 +10,7 @@ pub(crate) mod events;
 pub(crate) mod hints;
 pub(crate) mod key;
 pub(crate) mod keyspace;
+pub(crate) mod local_expiries;
 pub(crate) mod places;
 pub(crate) mod random;
 pub(crate) mod readers;

@@ -26,6 +26,8 @@ type Model = BTreeMap<(u16, Vec<u8>), Expected>;
 struct Trial<'k> {
     latching: Latching<'k>,
     model: Model,
+    /// What is loaded beside it.
+    staged: Model,
     names: Vec<Vec<u8>>,
     random: Random,
 }
@@ -179,7 +181,20 @@ impl Trial<'_> {
     }
 
     fn change_databases(&mut self, db: u16, other: u16) {
-        match self.random.below(10) {
+        match self.random.below(14) {
+            10..12 => (0..self.random.below(30)).for_each(|_| self.stage()),
+            12 => {
+                let former = self.latching.swap_in_staged();
+                assert_eq!(former.key_count, self.model.len() as u64);
+                former.free();
+                self.model = std::mem::take(&mut self.staged);
+            }
+            13 => {
+                let discarded = self.latching.clear_staged();
+                assert_eq!(discarded.key_count, self.staged.len() as u64);
+                discarded.free();
+                self.staged.clear();
+            }
             0 => {
                 let cleared = self.latching.clear(None);
                 assert_eq!(cleared.key_count, self.model.len() as u64);
@@ -207,6 +222,15 @@ impl Trial<'_> {
                     model.into_iter().map(|((of, name), entry)| ((swapped(of), name), entry)).collect();
             }
         }
+    }
+
+    /// Sets a key beside the data.
+    fn stage(&mut self) {
+        let (db, name, value) = (self.any_db(), self.any_name(), self.random.below(1000) as i64);
+        let keyspace = self.latching.keyspace();
+        let key = Key::new(keyspace.hasher(), &name, keyspace.staged(DbIndex(db)));
+        self.latching.set(key, NewValue::Int(value), ExpiryChange::Clear);
+        self.staged.insert((db, name), Expected { value, expiry: None });
     }
 
     /// Compares everything: counters, iteration and a full scan.
@@ -272,7 +296,8 @@ fn random_operations_agree_with_a_map() {
         let mut latching = Latching::new(&keyspace, 0, seed);
         latching.mode.now = Millis(1000);
         let names = crowded_names(&keyspace);
-        let mut trial = Trial { latching, model: Model::new(), names, random: Random::new(seed) };
+        let mut trial =
+            Trial { latching, model: Model::new(), staged: Model::new(), names, random: Random::new(seed) };
         for step in 0..STEP_COUNT {
             trial.step();
             if step % 1000 == 0 {

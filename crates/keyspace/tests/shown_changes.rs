@@ -7,7 +7,7 @@ use base::{DbIndex, Lsn, Slot};
 use collections::{ExpiryChange, NewValue};
 use keyspace::{ChangedKey, DatabaseWalk, Key, Keyspace, Latched, Latching, ScanPosition, WantedEvents};
 use sync::Mode;
-use sync::write_log::{LogReader, WriteLog};
+use sync::write_log::{Audience, LogReader, WriteLog};
 
 const DB: DbIndex = DbIndex(0);
 
@@ -16,7 +16,7 @@ fn threads() -> (Latching<'static>, Latching<'static>, LogReader) {
     let log = Arc::new(WriteLog::new(Lsn(0), 1 << 16, 2, |_| ()));
     let keyspace = Keyspace::new(4, [1, 2, 3, 4], |_| ()).logged_to(Arc::clone(&log));
     let keyspace: &'static Keyspace = Box::leak(Box::new(keyspace));
-    let reader = log.attach(0).unwrap();
+    let reader = log.attach(0, Audience::File).unwrap();
     let [mut writer, mut other] = [0, 1].map(|thread| Latching::new(keyspace, thread, 1));
     assert!(writer.join_log());
     other.note_reads(true);

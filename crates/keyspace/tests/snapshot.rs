@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Millis, Slot};
 use collections::{
-    AllocContext, CollectionLimits, Element, ElementSink, End, Entry, ExpiryChange, Hash, Item, List,
-    ListLimits, NewValue, Object, PortionLimits, ValueRef,
+    AllocContext, CollectionLimits, Element, ElementSink, End, Entry, ExpiryChange, Hash, Item, KeyHasher,
+    List, ListLimits, NewValue, Object, PortionLimits, ValueRef,
 };
 use keyspace::{
     CollectionStep, CutDatabase, CutEntry, Defragmentation, DefragmentationCycle, EvictionOrder,
@@ -165,7 +165,7 @@ impl<'k> Trial<'k> {
         let mut slots = vec![key.slot, other.slot];
         slots.sort_unstable();
         slots.dedup();
-        let choice = self.below(200);
+        let choice = self.below(204);
         if choice < 180 {
             self.latching.latch_several(slots.into_iter(), Mode::Write).expect("no other thread");
             self.change_key(choice, key, other);
@@ -185,10 +185,24 @@ impl<'k> Trial<'k> {
                     196 => self.latching.clear(Some(db)).free(),
                     197 => self.latching.clear(None).free(),
                     198 => self.latching.make_inline(db),
-                    _ => self.latching.swap(db, other_db),
+                    199 => self.latching.swap(db, other_db),
+                    200..203 => self.stage(&hasher, db, &name),
+                    _ => self.latching.swap_in_staged().free(),
                 }
                 self.latching.release();
             }
+        }
+    }
+
+    /// Sets keys beside the data, of which no snapshot has any.
+    fn stage(&mut self, hasher: &KeyHasher, db: DbIndex, name: &[u8]) {
+        let staged = Key::new(hasher, name, self.latching.keyspace().staged(db));
+        let number = self.below(1 << 30);
+        self.latching.set(staged, NewValue::Int(number as i64), ExpiryChange::Clear);
+        for (at, name) in self.names.clone().iter().enumerate().take(10) {
+            let staged = Key::new(hasher, name, staged.db);
+            let Some(choice) = [0, 60, 91, 100].get(at % 5) else { continue };
+            self.change_key(*choice, staged, staged);
         }
     }
 

@@ -7,6 +7,7 @@
 //! | [`files`] | [`AppendOnlyFiles`](files::AppendOnlyFiles): appending, syncing and rewriting, recoverable at any point |
 //! | [`writer`] | [`Writer`](writer::Writer): the thread that writes them from the write log |
 //! | [`reading`] | [`Reader`](reading::Reader): requests and annotations in the bytes of a file; where a damaged file is still valid |
+//! | [`stream`] | positions in the replication stream, in the annotations of a file |
 //! | [`check`] | `broadloom check-aof`: checks and repairs files |
 
 pub mod check;
@@ -14,6 +15,7 @@ mod figures;
 pub mod files;
 pub mod manifest;
 pub mod reading;
+pub mod stream;
 mod sync_watch;
 pub mod writer;
 mod writer_thread;
@@ -206,15 +208,18 @@ impl AppendOnly {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Starts a thread that writes the file, in place of the one before.
+    /// Starts a thread that writes the file, in place of the one before, which may still be ending. `show` shows its
+    /// beginning: what the one before shows later is ignored.
     ///
     /// # Errors
     /// The operating system can't start a thread.
     pub(crate) fn start_thread(
         &self,
+        show: impl FnOnce(),
         body: impl FnOnce(&Arc<WriterControl>) + Send + 'static,
     ) -> std::io::Result<()> {
         let mut thread = self.thread();
+        show();
         *thread = Some(WriterThread::start(body)?);
         Ok(())
     }
@@ -240,7 +245,7 @@ impl AppendOnly {
         self.take_thread().is_none_or(|thread| thread.join(self, end))
     }
 
-    /// Runs `act` at the end of a thread, unless another one takes its place.
+    /// Runs `act` for a thread that may be ending, unless another one takes its place.
     pub fn at_end_of(&self, control: &Arc<WriterControl>, act: impl FnOnce()) {
         let thread = self.thread();
         if thread.as_ref().is_none_or(|thread| thread.is_controlled_by(control)) {

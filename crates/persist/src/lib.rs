@@ -13,6 +13,7 @@
 
 pub mod append_only;
 pub mod disk;
+pub mod faults;
 pub mod snapshots;
 
-pub use append_only::{check, files, manifest, reading, writer};
+pub use append_only::{check, files, manifest, reading, stream, writer};

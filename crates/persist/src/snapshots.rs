@@ -29,8 +29,8 @@ use std::sync::{Arc, PoisonError};
 
 use keyspace::{CutDatabase, Keyspace, Latched};
 use os::clock::Uptime;
-use rdb::Family;
-use sync::atomic::{AtomicU64, Ordering};
+use rdb::{Checksum, Encoder, Family, Version};
+use sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use sync::mpsc::{self, Sender};
 use sync::{Mutex, OnceLock};
 
@@ -49,6 +49,8 @@ pub enum SnapshotPurpose {
     Dump(SaveKind),
     /// The base of an append-only file.
     Base,
+    /// The data for replicas.
+    Replicas,
 }
 
 /// The kinds of saves.
@@ -68,9 +70,12 @@ pub struct Request {
     pub recipients: Vec<Recipient>,
     /// How it is written.
     pub settings: Settings,
-    /// Runs at the cut, under all latches.
-    pub at_cut: Box<dyn FnOnce() + Send>,
+    /// Runs at the cut, under all latches. Returns further properties for the file, with their names.
+    pub at_cut: AtCut,
 }
+
+/// See [`Request::at_cut`].
+pub type AtCut = Box<dyn FnOnce() -> Vec<(&'static str, String)> + Send>;
 
 /// The versions of the servers that the file names, for each family of versions of the format.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +94,18 @@ impl ServerVersions {
             Family::Valkey => ("valkey-ver", self.valkey),
         }
     }
+}
+
+/// A complete snapshot with these libraries of functions and no keys, in a version that all servers read that have functions.
+#[must_use]
+pub fn without_keys(libraries: &[Vec<u8>]) -> Vec<u8> {
+    let mut encoder = Encoder::new(Version::V11, false);
+    let mut bytes = Vec::new();
+    encoder.write_header(&mut bytes);
+    libraries.iter().for_each(|source| encoder.write_function(source, &mut bytes));
+    rdb::write_end(&mut bytes);
+    bytes.extend(Checksum::of(&bytes).to_le_bytes());
+    bytes
 }
 
 /// The number of a snapshot, with which it is cancelled.
@@ -123,10 +140,14 @@ pub struct Snapshots {
     /// That of the last one that was cancelled: it says nothing about the following one.
     cancelled: AtomicU64,
     begun_count: AtomicU64,
+    /// `rdb-key-save-delay`: microseconds for a key; negative: keys for a microsecond.
+    key_delay: AtomicI64,
     /// Returns the sources of the libraries of functions.
     libraries: OnceLock<Box<dyn Fn() -> Vec<Vec<u8>> + Send + Sync>>,
     /// The sources at the cut of the running snapshot.
     cut_libraries: Mutex<Vec<Vec<u8>>>,
+    /// What the request's `at_cut` has returned.
+    cut_properties: Mutex<Vec<(&'static str, String)>>,
     /// The state for `INFO`.
     pub status: Status,
 }
@@ -144,8 +165,10 @@ impl Snapshots {
             running: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
             begun_count: AtomicU64::new(0),
+            key_delay: AtomicI64::new(0),
             libraries: OnceLock::new(),
             cut_libraries: Mutex::default(),
+            cut_properties: Mutex::default(),
             status: Status::new(started_at_seconds),
         }
     }
@@ -164,6 +187,15 @@ impl Snapshots {
     /// Sets the function that returns the sources of the libraries of functions. Called once.
     pub fn with_libraries(&self, libraries: impl Fn() -> Vec<Vec<u8>> + Send + Sync + 'static) {
         self.libraries.get_or_init(|| Box::new(libraries));
+    }
+
+    /// Sets `rdb-key-save-delay`, also for the snapshot that is being taken.
+    pub fn set_key_delay(&self, delay: i32) {
+        self.key_delay.store(delay.into(), Ordering::Relaxed);
+    }
+
+    fn key_delay(&self) -> i64 {
+        self.key_delay.load(Ordering::Relaxed)
     }
 
     /// Whether a snapshot is being taken.
@@ -261,12 +293,17 @@ impl Snapshots {
         let has_volatile_members = databases.iter().any(|database| database.population.volatile_members > 0);
         request.settings.decide_version(has_volatile_members);
         self.preserved.begin(request.settings.encoding(), request.settings.preserved_size_max);
-        if let Some(libraries) = self.libraries.get() {
-            *self.cut_libraries.lock().unwrap_or_else(PoisonError::into_inner) = libraries();
-        }
+        *self.cut_libraries.lock().unwrap_or_else(PoisonError::into_inner) = self.libraries();
         let keyspace = self.keyspace();
         self.status.cut(keyspace.counters.sum(|counters| &counters.dirty), databases);
-        std::mem::replace(&mut request.at_cut, Box::new(|| ()))();
+        let at_cut = std::mem::replace(&mut request.at_cut, Box::new(Vec::new));
+        *self.cut_properties.lock().unwrap_or_else(PoisonError::into_inner) = at_cut();
+    }
+
+    /// The sources of the libraries of functions.
+    #[must_use]
+    pub fn libraries(&self) -> Vec<Vec<u8>> {
+        self.libraries.get().map(|libraries| libraries()).unwrap_or_default()
     }
 
     fn keyspace(&self) -> &'static Keyspace {
@@ -310,7 +347,7 @@ mod tests {
 
     fn request(purpose: SnapshotPurpose) -> Request {
         let settings = Settings::of(&config::Config::default(), 0, (0, 0));
-        Request { purpose, recipients: Vec::new(), settings, at_cut: Box::new(|| ()) }
+        Request { purpose, recipients: Vec::new(), settings, at_cut: Box::new(Vec::new) }
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn snapshot(outputs: &[(usize, u32)]) -> Vec<(Result<Saved, SaveError>, Vec<u8>)
         purpose: SnapshotPurpose::Base,
         recipients: outputs.iter().map(recipient).collect(),
         settings: Settings::of(&config, 0, (0, 1 << 30)),
-        at_cut: Box::new(|| ()),
+        at_cut: Box::new(Vec::new),
     };
     snapshots.begin(request).expect("no other snapshot is being taken");
     let end = |(receiver, received): (mpsc::Receiver<_>, Arc<Mutex<Vec<u8>>>)| {

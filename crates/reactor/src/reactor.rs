@@ -153,6 +153,15 @@ impl Reactor {
         dispatch!(&self.backend, backend => backend.unsent_bytes(connection))
     }
 
+    /// Lets the kernel gather small segments of a TCP connection before it sends them.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn clear_nodelay(&self, connection: ConnectionId) -> io::Result<()> {
+        let socket = dispatch!(&self.backend, backend => backend.socket(connection));
+        socket.map_or(Ok(()), Socket::clear_nodelay)
+    }
+
     /// Suspends delivery from this connection until [`Self::resume_receive`]. A few buffers at most are held
     /// back; the rest stays with the kernel and then with the peer. The end of the connection is noticed while
     /// paused: a failure is reported as `Closed`, a disconnected peer as [`Event::HungUp`].

@@ -54,6 +54,11 @@ impl Socket {
         set_nodelay(&self.0)
     }
 
+    /// Lets the kernel gather small segments before it sends them: `TCP_NODELAY` off. An error on a unix socket.
+    pub fn clear_nodelay(&self) -> io::Result<()> {
+        self.0.set_option(libc::IPPROTO_TCP, libc::TCP_NODELAY, 0)
+    }
+
     /// Makes the kernel probe an idle peer after `idle_seconds`, and end the connection after three probes a
     /// third of that apart, as Redis does for `tcp-keepalive`. 0 disables it.
     pub fn set_keepalive(&self, idle_seconds: u32) -> io::Result<()> {
@@ -149,8 +154,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let own_address = stream.local_addr().unwrap();
+        let other = stream.try_clone().unwrap();
         let socket = Socket::try_from(stream).unwrap();
         socket.set_nodelay().unwrap();
+        assert!(other.nodelay().unwrap());
+        socket.clear_nodelay().unwrap();
+        assert!(!other.nodelay().unwrap());
         socket.set_keepalive(300).unwrap();
         socket.set_keepalive(0).unwrap();
         assert_eq!(socket.peer_address().unwrap(), PeerAddress::Tcp(listener.local_addr().unwrap()));

@@ -12,6 +12,8 @@ pub mod listeners;
 pub mod query_buffer;
 pub mod record;
 pub mod registry;
+pub mod replica;
+mod replica_pipe;
 pub mod reply_buffers;
 pub mod sending;
 pub mod token;
@@ -29,6 +31,7 @@ use self::input::Input;
 use self::large_argument::LargeArgument;
 use self::query_buffer::QueryBuffer;
 use self::record::ClientRecord;
+use self::replica::Replica;
 use self::sending::Sending;
 use self::token::Token;
 use crate::monitoring::statistics::WorkerStatistics;
@@ -57,6 +60,8 @@ pub struct Connection {
     pub life: Life,
     /// The state that other threads can read.
     pub record: Arc<ClientRecord>,
+    /// The replica that it belongs to; `None`: it is another client.
+    pub replica: Option<Arc<Replica>>,
     /// The stamp from which it is subscribed in this worker, if it was moved here.
     pub subscribed_since: u64,
 }
@@ -99,6 +104,7 @@ impl Connection {
             encryption: None,
             life: Life::Open,
             record,
+            replica: None,
             subscribed_since: 0,
         }
     }
@@ -145,12 +151,17 @@ impl Connection {
     pub fn may_time_out(&self) -> bool {
         let session = &self.client.session;
         session.blocked.is_none()
-            && !session.flags.intersects(SessionFlags::MONITOR | SessionFlags::SUBSCRIBED)
+            && self.client.forwarding.is_none()
+            && !session
+                .flags
+                .intersects(SessionFlags::MONITOR | SessionFlags::SUBSCRIBED | SessionFlags::REPLICA)
     }
 
     /// Keeps input that can't be executed yet.
     pub fn keep_input(&mut self, data: &[u8]) {
-        self.input.keep(&mut self.client.parser, data);
+        // The bytes of the primary are forwarded as they are, so they stay together.
+        let divides = self.client.forwarding.is_none();
+        self.input.keep(&mut self.client.parser, data, divides);
     }
 
     /// Returns the unexecuted rest of the query buffer that was taken out. No input arrives meanwhile.

@@ -21,6 +21,15 @@ pub fn current() -> ServerDisk {
     persist::disk::system::SystemDisk
 }
 
+/// Whether the caller's file system is a simulated one.
+#[must_use]
+pub fn is_simulated() -> bool {
+    #[cfg(feature = "simulation")]
+    return sync::simulation::extension::<persist::disk::crashing::CrashingDisk>().is_some();
+    #[cfg(not(feature = "simulation"))]
+    false
+}
+
 /// Reads a file from an offset on.
 pub type FileReader = persist::disk::FileReader<ServerFile>;
 

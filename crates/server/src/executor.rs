@@ -8,8 +8,10 @@
 
 mod ahead;
 mod eviction;
+mod forwarding;
 mod handler;
 mod latching;
+mod link_errors;
 mod permissions;
 mod plain;
 mod plan;
@@ -37,7 +39,7 @@ use commands::host::Host;
 use commands::index::ResolvedCommand;
 use commands::run::RunFor;
 use commands::session::{Session, SessionFlags};
-use keyspace::{Latching, Tries, WantedEvents};
+use keyspace::{Latching, Tries};
 use os::clock::Ticks;
 use sync::simulation::{self, Gap};
 use wire::request::{Args, Parser, RequestLimits, Sender};
@@ -101,6 +103,8 @@ struct CurrentRequest<'a> {
     keys: &'a [PlannedKey],
     /// Its size on the wire, in bytes.
     size: usize,
+    /// The bytes of the primary's stream that are to be forwarded with it; empty for other clients.
+    raw: &'a [u8],
 }
 
 /// How processing ended.
@@ -174,34 +178,6 @@ impl Executor {
         executor
     }
 
-    /// Switches to the configuration in force.
-    pub fn apply_config(&mut self) {
-        self.settings = WorkerSettings::new(self.shared, self.is_replay);
-        self.budget.revoke_grant();
-        let config = &self.settings.config;
-        self.latching.events.wanted = match self.is_replay {
-            true => WantedEvents::default(),
-            false => WantedEvents::from_bits(config.notify_keyspace_events.bits())
-                .with_every_change(self.shared.hub.wants_every_change())
-                .with_change_times(config.maxmemory_policy.is_lrm()),
-        };
-        self.latching.note_reads(self.settings.awaits_disk);
-        if config.maxmemory == 0 {
-            self.latching.mode.is_over_memory_limit = false;
-        }
-        self.latching.mode.lazy_expire = config.lazyfree_lazy_expire;
-        self.latching.mode.lazy_eviction = config.lazyfree_lazy_eviction;
-        self.statistics.tracks_latency.set(u64::from(config.latency_tracking));
-    }
-
-    /// Switches to a new configuration, if there is one: `CONFIG SET` holds for every request sent after its reply.
-    #[inline]
-    pub fn follow_config(&mut self) {
-        if self.shared.config.generation() != self.settings.generation {
-            self.apply_config();
-        }
-    }
-
     /// Eviction with what this worker has.
     #[inline]
     pub fn eviction(&mut self) -> Eviction<'_> {
@@ -220,18 +196,34 @@ impl Executor {
         &mut self,
         client: &mut Client,
         bytes: &[u8],
-        mut planned: Option<Box<Planned>>,
+        planned: Option<Box<Planned>>,
         host: &dyn Host,
     ) -> (usize, Processed) {
         self.follow_config();
         self.subscriptions.set_current_client(client.token);
         self.latching.events.client = client.session.id;
-        let mut done = 0;
         self.slice_began = None;
+        self.begin_forwarding(client);
+        let mark = client.replies.bytes.len();
+        let ended = self.process_batches(client, bytes, planned, host);
+        self.end_forwarding(client, mark);
+        ended
+    }
+
+    /// Processes batches until the input is consumed, must wait, or has used up its time.
+    fn process_batches(
+        &mut self,
+        client: &mut Client,
+        bytes: &[u8],
+        mut planned: Option<Box<Planned>>,
+        host: &dyn Host,
+    ) -> (usize, Processed) {
+        let mut done = 0;
         loop {
             let (parsed, ended) = self.process_batch(client, &bytes[done..], planned.take(), host);
             done += parsed;
             client.session.reply_lsn = client.session.reply_lsn.max(self.latching.take_reply_lsn());
+            client.session.write_lsn = client.session.write_lsn.max(self.latching.take_write_lsn());
             if let Some(line) = logging::take_last_line() {
                 client.logged = Some(Logged { line, until: None });
             }
@@ -272,11 +264,15 @@ impl Executor {
             }
         };
         // Nothing expires during a replay: the log has the deletions.
-        self.latching.mode.sees_expired =
-            self.is_replay || (self.settings.config.import_mode && client.session.options.is_import_source);
+        self.latching.mode.sees_expired = self.is_replay
+            || client.forwarding.is_some()
+            || (self.settings.config.import_mode && client.session.options.is_import_source);
         self.statistics.current.client.set(client.session.id);
         let [began, mut ended] = [Ticks::now(); 2];
         let result = self.run_batch(client, &planned, bytes, &mut ended, host);
+        if client.forwarding.is_some() {
+            self.end_forwarded(client, bytes, result.0);
+        }
         client.recent_ticks += ended.to_raw().saturating_sub(began.to_raw());
         if !is_planned_ahead {
             self.planner.pipeline.clear();
@@ -305,6 +301,9 @@ impl Executor {
 
     /// The limits for the input of this client.
     fn limits_of(&self, client: &Client) -> RequestLimits {
+        if client.forwarding.is_some() {
+            return RequestLimits { sender: Sender::Client, bulk_size_max: u64::MAX };
+        }
         RequestLimits {
             sender: if self.is_unauthenticated(client) { Sender::Unauthenticated } else { Sender::Client },
             bulk_size_max: self.settings.config.proto_max_bulk_len,
@@ -343,13 +342,14 @@ impl Executor {
                 && plan.command.is_some()
                 && plan.refusal == PlanRefusal::None
                 && self.is_plain(client)
+                && client.forwarding.is_none()
                 && let Some(behind) = self.run_transaction(client, planned, bytes, place, started, host)
             {
                 place = behind;
                 continue;
             }
-            match self.execute(client, planned, bytes, place, started, host) {
-                Step::Done => {}
+            match self.execute(client, planned, bytes, place, started, host).or_stop(client) {
+                Step::Done => self.follow_forwarded(client, bytes, range.end),
                 Step::NotExecuted | Step::ForWriting | Step::OtherLatches => {
                     client.parser = Parser::new();
                     return (range.start, Some(Processed::Waiting));
@@ -440,17 +440,18 @@ impl Executor {
                 lacks_memory = !has_room && needs_memory;
             }
             let session = &client.session;
-            let special = self.flags.load() != 0 || !session.flags.is_empty() || session.multi.is_some();
+            let special = self.modes_of(client) != 0 || !session.flags.is_empty() || session.multi.is_some();
             if (special || lacks_memory)
                 && let Some(step) = self.check_special_modes(client, found, keys, args, lacks_memory)
             {
                 return step;
             }
-        } else if self.flags.load() != 0
+        } else if self.modes_of(client) != 0
             && let Some(step) = self.check_modes(client, (found, keys, args), Origin::Resumed, false)
         {
             return step;
         }
+        self.follow_promotion();
         if command.flags.contains(Flags::BLOCKING) {
             client.session.reply_lsn = client.session.reply_lsn.max(self.latching.reply_lsn());
         }
@@ -458,7 +459,9 @@ impl Executor {
         if command.access == Access::Connections && self.must_await_turns(client) {
             return Step::NotExecuted;
         }
-        let current = CurrentRequest { found, args, keys, size: planned.request_size(plan) };
+        let end = plan.requests.range_of(nth).end;
+        let raw = client.forwarding.as_ref().map_or(&[][..], |forwarding| &bytes[forwarding.mark..end]);
+        let current = CurrentRequest { found, args, keys, size: planned.request_size(plan), raw };
         loop {
             if command.access != Access::None {
                 // The handler denies access to keys that are not among the arguments.
@@ -522,6 +525,10 @@ impl Executor {
             client.session.blocked = None;
             return Step::ForWriting;
         }
+        if failed && client.forwarding.is_some() {
+            self.log_failure_of_primary(client, mark);
+        }
+        self.forward(client, &current);
         self.release_or_keep(client);
         if let Access::Script { .. } = found.command.access
             && self.must_run_script_again(client)

@@ -34,6 +34,14 @@ sync::planted_faults! {
     EARLY_REPLY = "early-reply";
     /// The manifest names a base that is not synchronised.
     EARLY_MANIFEST = "early-manifest";
+    /// `WAIT` counts replicas that have not applied the change.
+    EARLY_WAIT = "early-wait";
+    /// After a cut, the stream does not select the database of the next change.
+    LOST_SELECT = "lost-select";
+    /// A server that becomes a replica asks to continue while workers may still change data for clients.
+    LATE_WRITES = "late-writes";
+    /// Replicas are sent what is for the append-only file only.
+    SENT_RANGE = "sent-range";
 }
 
 /// Whether a fault omits a barrier: that of a pause while one is in force, of broadcasts if the session has them, otherwise

@@ -8,6 +8,7 @@
 //! | `worker` | a worker: the event loop, its connections, timers and output |
 //! | `executor` | from input bytes to reply bytes |
 //! | `admin` | the server as commands see it: `INFO`, `CLIENT`, `CONFIG`, `MEMORY`, `SHUTDOWN` |
+//! | `replication` | being a replica: the link to the primary, up to the stream |
 //! | `persistence` | the data on disk: loads files, and writes changes to the append-only file |
 //! | `shared` | the state that all workers share |
 //! | `pubsub` | published messages, keyspace events and invalidations |
@@ -35,6 +36,7 @@ mod monitoring;
 mod persistence;
 mod process;
 mod pubsub;
+mod replication;
 mod request;
 mod script_runs;
 mod scripts;

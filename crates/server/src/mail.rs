@@ -11,8 +11,8 @@ pub mod message;
 
 use std::sync::Arc;
 
-use base::Lsn;
 use base::limits::REPLAY_THREAD;
+use base::{DbIndex, Lsn};
 use reactor::{Socket, Waker};
 use sync::RwLock;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,8 +20,9 @@ use sync::simulation::{self, Gap, planted};
 use sync::{Mailbox, ThreadCounter};
 
 use crate::connection::Connection;
-use crate::connection::client::UnblockReply;
+use crate::connection::client::{Forwarding, UnblockReply};
 use crate::connection::listeners::{Origin, Relisten};
+use crate::connection::record::ClientRecord;
 use crate::connection::registry::Registry;
 use crate::connection::token::Token;
 use crate::faults;
@@ -33,6 +34,8 @@ use message::Message;
 pub enum Mail {
     /// A new connection to serve.
     Accepted(Socket, Origin),
+    /// The stream of the primary, to be applied.
+    Primary(Box<PrimaryStream>),
     /// A connection that another worker served until now.
     Moved(Box<MovedConnection>),
     /// This session may claim the latch that it waits for.
@@ -43,7 +46,7 @@ pub enum Mail {
     Served(Token, u64, Vec<u8>, Lsn),
     /// Serving this client failed while its wait was being ended: the wait has ended.
     Missed(Token, u64),
-    /// This client's wait was ended by `CLIENT UNBLOCK`.
+    /// This client's wait was ended by `CLIENT UNBLOCK` or a change of the role.
     Unblock(Token, u64, UnblockReply),
     /// Change the listeners; for the first worker.
     Relisten(Relisten),
@@ -99,12 +102,12 @@ pub enum Mail {
     Stop,
 }
 
-/// A request of a connection that waits for all workers.
+/// A request of a connection, or of a failover, that waits for all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierRequest {
-    /// The connection.
+    /// The connection, [`Token::FAILOVER`] or [`Token::ROLE`].
     pub connection: Token,
-    /// The number of the request among those of the connection.
+    /// The number of the request among those of the connection or of failovers, or the epoch of the role.
     pub number: u64,
 }
 
@@ -117,6 +120,24 @@ pub struct MovedConnection {
     /// Output that is still to be sent, in order.
     pub unsent: Vec<Vec<u8>>,
     /// Input that was received and not processed yet.
+    pub unread: Vec<u8>,
+}
+
+/// The connection to the primary, from the handshake to the worker that applies the stream.
+pub struct PrimaryStream {
+    /// The live socket.
+    pub socket: Socket,
+    /// Its TLS; `None`: its bytes are plain.
+    pub encryption: Option<Box<tls::Stream>>,
+    /// Its record.
+    pub record: Arc<ClientRecord>,
+    /// The database that the stream has selected.
+    pub db: DbIndex,
+    /// Where its requests are counted.
+    pub forwarding: Box<Forwarding>,
+    /// Plain bytes of the stream that were received already.
+    pub plain: Vec<u8>,
+    /// Bytes that were received and, with TLS, not decrypted yet.
     pub unread: Vec<u8>,
 }
 
@@ -237,12 +258,15 @@ impl Workers {
             {
                 self.post(0, mail);
             }
+            // It requests the end of the turns of those workers again that exist.
+            Mail::PauseRequest(BarrierRequest { connection: Token::FAILOVER, .. })
+            | Mail::BarrierRequest(BarrierRequest { connection: Token::ROLE, .. }) => {}
             // All mail that had arrived there is handled.
             Mail::BarrierRequest(request) | Mail::PauseRequest(request) => {
                 self.post(request.connection.thread(), Mail::BarrierAck { request, thread: from });
             }
             // A connection is announced before it is sent, so this is the end of the server: the socket is closed.
-            Mail::Accepted(..) | Mail::Moved(_) => {}
+            Mail::Accepted(..) | Mail::Primary(_) | Mail::Moved(_) => {}
             // The connection is closed, or has been removed from the registry, where its next worker notices that.
             Mail::Kill(..) => {}
             // No session of the ended worker waits for a latch or for turns.

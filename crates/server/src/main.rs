@@ -12,6 +12,9 @@ fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|first| first == "bench") {
         return bench(&arguments[2..]);
     }
+    if arguments.get(1).is_some_and(|first| first == "migrate") {
+        return migrate(&arguments[2..]);
+    }
     let program = arguments.first().map(|program| program.as_encoded_bytes()).unwrap_or_default();
     if program.ends_with(b"redis-check-rdb") || program.ends_with(b"valkey-check-rdb") {
         return server::check_rdb::run("check-rdb", &arguments[1..]);
@@ -33,5 +36,18 @@ fn bench(arguments: &[OsString]) -> ExitCode {
 #[cfg(not(feature = "bench"))]
 fn bench(_arguments: &[OsString]) -> ExitCode {
     eprintln!("broadloom was built without the load generator (the feature `bench`, which is on by default)");
+    ExitCode::FAILURE
+}
+
+#[cfg(feature = "migrate")]
+fn migrate(arguments: &[OsString]) -> ExitCode {
+    migrate::run(std::iter::once("broadloom migrate".into()).chain(arguments.iter().cloned()))
+}
+
+#[cfg(not(feature = "migrate"))]
+fn migrate(_arguments: &[OsString]) -> ExitCode {
+    eprintln!(
+        "broadloom was built without the migration tool (the feature `migrate`, which is on by default)"
+    );
     ExitCode::FAILURE
 }

@@ -9,7 +9,7 @@
 //!
 //! Its interface to other folders is `shared/persistence.rs`.
 
-mod all_latches;
+pub mod all_latches;
 pub mod append_only;
 pub mod loading;
 pub mod saving;

@@ -18,6 +18,7 @@ use std::io;
 use commands::error::CommandError;
 
 pub use self::worker_scripts::{MakeHost, ScriptPlan, WorkerScripts};
+use crate::scripts::libraries::Libraries;
 use crate::shared::Shared;
 
 /// Loads the libraries of a file. It has one interpreter, from the first library on.
@@ -27,11 +28,17 @@ pub struct LibraryLoader {
 }
 
 impl LibraryLoader {
-    /// Adds a library; `replaces`: one with its name may exist.
+    /// Adds a library to `libraries`; `replaces`: one with its name may exist.
     ///
     /// # Errors
     /// It is refused.
-    pub fn load(&self, shared: &'static Shared, code: &[u8], replaces: bool) -> Result<(), CommandError> {
+    pub fn load(
+        &self,
+        shared: &'static Shared,
+        libraries: &Libraries,
+        code: &[u8],
+        replaces: bool,
+    ) -> Result<(), CommandError> {
         let mut engine = self.engine.borrow_mut();
         let engine = match &mut *engine {
             Some(engine) => engine,
@@ -40,7 +47,7 @@ impl LibraryLoader {
                     .map_err(no_interpreter)?,
             ),
         };
-        shared.scripts.libraries.load(code, replaces, &mut |code| engine.check_library(code)).map(drop)
+        libraries.load(code, replaces, &mut |code| engine.check_library(code)).map(drop)
     }
 }
 

@@ -2,12 +2,16 @@
 //!
 //! Each part has a file of its own, with the functions that concern it.
 
+pub mod awaited_turns;
 pub mod background;
 pub mod certificates;
 pub mod connections;
 pub mod current_config;
 pub mod current_users;
 pub mod duties;
+pub mod expected_streams;
+pub mod failover;
+pub mod io_backend;
 pub mod loading;
 pub mod memory;
 pub mod migration_sockets;
@@ -15,6 +19,9 @@ pub mod modes;
 pub mod pause;
 pub mod pending_shutdown;
 pub mod persistence;
+pub mod replicas;
+pub mod replication;
+pub mod role;
 pub mod watchdog;
 pub mod worker_pool;
 
@@ -43,6 +50,7 @@ use memory::Memory;
 use migration_sockets::MigrationSockets;
 use modes::{GlobalFlags, Modes};
 use persistence::Persistence;
+use replication::Replication;
 use worker_pool::{StartWorker, WorkerPool};
 
 /// The state shared by all workers.
@@ -51,6 +59,8 @@ pub struct Shared {
     pub keyspace: Keyspace,
     /// Finds commands by name.
     pub commands: Index,
+    /// Finds the commands of the requests in a log.
+    pub logged_commands: Index,
     /// The configuration in force.
     pub config: CurrentConfig,
     /// The users in force.
@@ -81,6 +91,8 @@ pub struct Shared {
     pub snapshots: Snapshots,
     /// The append-only file.
     pub persistence: Persistence,
+    /// The stream for replicas, and the role of the server.
+    pub replication: Replication,
     /// Connections to the targets of `MIGRATE`.
     pub migration_sockets: MigrationSockets,
     /// Scripts and functions.
@@ -114,13 +126,15 @@ impl Shared {
         let hub: &'static Hub = Box::leak(Box::new(Hub::new(workers)));
         let memory = Memory::new(&config);
         let (persistence, log) = Persistence::new(&config, workers);
+        let replication = Replication::new(&config, workers);
         let keyspace = Keyspace::with_heaps(config.databases as usize, seed, memory.heaps(&config), wake)
             .logged_to(log)
             .observed_by(Box::new(EventPublisher::new(hub)));
-        let pairs = renames.iter().map(|rename| (rename.from.as_slice(), rename.to.as_slice()));
+        let pairs = || renames.iter().map(|rename| (rename.from.as_slice(), rename.to.as_slice()));
         let shared: &'static Self = Box::leak(Box::new(Self {
             keyspace,
-            commands: Index::renamed(pairs),
+            commands: Index::renamed(pairs()),
+            logged_commands: Index::of_log(pairs()),
             users: CurrentUsers::new(users),
             modes: Modes::default(),
             duties: Duties::default(),
@@ -135,6 +149,7 @@ impl Shared {
             loading: Loading::default(),
             snapshots: Snapshots::new(latch_wakes, versions, identity.started_at / 1000),
             persistence,
+            replication,
             migration_sockets: MigrationSockets::default(),
             scripts: Scripts::default(),
             identity,
@@ -142,6 +157,7 @@ impl Shared {
         }));
         hub.set_registry(&shared.clients);
         shared.snapshots.connect(&shared.keyspace);
+        shared.snapshots.set_key_delay(shared.config.load().rdb_key_save_delay);
         let libraries = &shared.scripts.libraries;
         shared.snapshots.with_libraries(|| {
             libraries.all().libraries.values().map(|library| library.code.clone()).collect()
@@ -168,6 +184,7 @@ impl Shared {
         self.memory.peak.store(0, Ordering::Relaxed);
         self.memory.note_peak(self.used_memory() as u64);
         self.connections.reset();
+        self.replication.replicas.reset_counts();
         self.scripts.totals.reset();
         self.scripts.cache.reset_evicted();
     }

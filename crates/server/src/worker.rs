@@ -26,7 +26,9 @@ mod moving;
 mod output;
 mod parked;
 mod pending;
+mod primary;
 mod ready;
+mod replicas;
 mod starting;
 mod waits;
 
@@ -64,6 +66,8 @@ use events::{Events, Taken};
 use input::LARGE_INPUT_SIZE;
 use links::Links;
 use output::WorkerOutput;
+use primary::PrimaryConnection;
+use replicas::OwnReplicas;
 use waits::Waits;
 
 /// Maximum wait without checking the timers, in microseconds.
@@ -83,6 +87,8 @@ pub struct Worker {
     output: WorkerOutput,
     encryption: EncryptionWork,
     links: Links,
+    primary: PrimaryConnection,
+    replicas: OwnReplicas,
     clock: Clock,
     cron: Cron,
     ending: Ending,
@@ -127,6 +133,8 @@ impl Worker {
             output: WorkerOutput::default(),
             encryption: EncryptionWork::default(),
             links: Links::default(),
+            primary: PrimaryConnection::default(),
+            replicas: OwnReplicas::default(),
             clock: Clock {
                 now: Millis(clock::unix_millis()),
                 uptime: Uptime::now(),
@@ -178,6 +186,7 @@ impl Worker {
         self.show_unsent();
         self.work_after_events();
         self.end_waits();
+        self.acknowledge_if_asked();
         self.check_links();
         if self.clock.uptime > self.cron.reclaimed_at {
             self.cron.reclaimed_at = self.clock.uptime;
@@ -201,10 +210,14 @@ impl Worker {
         if !self.output.after_reply.is_empty() {
             self.invalidate_after_replies();
         }
-        self.executor.latching.notify_log();
+        self.executor.publish_log();
         if !self.waits.for_disk.is_empty() {
             self.end_disk_waits();
         }
+        if !self.waits.for_replicas.is_empty() {
+            self.end_replica_waits();
+        }
+        self.send_to_replicas();
         self.flush_dirty();
         self.pause_waiting_input();
         if barrier_counts != (0, 0) {
@@ -276,6 +289,7 @@ impl Worker {
                 self.own_handle().connection_arrived();
                 self.begin_serving(socket, origin);
             }
+            Mail::Primary(stream) => self.begin_applying(*stream),
             Mail::Moved(moved) => self.take_over(*moved, number),
             Mail::Resume(token) => self.resume(token),
             Mail::Kill(token, id) => self.kill(token, id),
@@ -495,6 +509,8 @@ impl Worker {
             self.executor.latching.cancel(parked.busy, token.0);
         }
         self.statistics.memory.clients.subtract(connection.release());
+        self.note_end_of_primary(&connection);
+        self.note_end_of_replica(connection.replica.take());
         if let Life::Closing(closing) = connection.life {
             self.statistics.memory.closing.subtract(closing.charge);
         }

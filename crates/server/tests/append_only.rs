@@ -168,6 +168,27 @@ fn the_append_only_file_is_switched_on_and_off() {
     assert_eq!(found, "1\n2\n3\n");
 }
 
+#[test]
+fn waits_end_when_the_file_is_switched_off() {
+    let server = Server::start(&["--appendonly", "yes", "--appendfsync", "no"]);
+    let mut client = server.client();
+    client.text(&["SET", "k", "1"]);
+    client.send(&["WAITAOF", "1", "0", "0"]);
+    client.expect_no_data(std::time::Duration::from_millis(50));
+    assert_eq!(server.client().text(&["CONFIG", "SET", "appendonly", "no"]), "OK");
+    assert!(shown(&client.receive().unwrap()).contains("appendonly is disabled"));
+}
+
+#[test]
+fn a_snapshot_follows_a_change_of_its_delay() {
+    let server = Server::start(&["--rdb-key-save-delay", "100000000"]);
+    let mut client = server.client();
+    client.text(&["SET", "k", "1"]);
+    client.text(&["BGSAVE"]);
+    assert_eq!(client.text(&["CONFIG", "SET", "rdb-key-save-delay", "0"]), "OK");
+    server.log_line("Background saving terminated with success");
+}
+
 /// As in Valkey.
 #[test]
 fn a_rewrite_of_a_file_that_is_switched_off_writes_a_base_only() {

@@ -52,6 +52,32 @@ fn await_reply(client: &mut Client, words: &[&str], start: &str) {
     wait_for(|| client.text(words).starts_with(start).then_some(()));
 }
 
+/// A replica that can't write the changes of its primary ends, unless it may ignore that.
+#[test]
+fn a_replica_does_not_apply_what_it_can_not_write() {
+    for ignores in [true, false] {
+        let disk = Disk::new(&format!("disk-replica-{ignores}"));
+        let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
+        let (mut there, port) = (primary.client(), primary.port.to_string());
+        let ignore = if ignores { "yes" } else { "no" };
+        let options = ["--replica-ignore-disk-write-errors", ignore, "--replicaof", "127.0.0.1", &port];
+        let mut replica =
+            disk.start(&[&options[..], &["--appendonly", "yes", "--appendfsync", "everysec"]].concat());
+        let mut here = replica.client();
+        support::wait_for_replication_field(&mut here, "master_link_status", "up");
+        wait_for(|| (replica.info(&mut here, "aof_rewrites") == "1").then_some(()));
+        disk.set("full");
+        there.text(&["SET", "a", "1"]);
+        await_failure(&mut here);
+        assert_eq!(here.text(&["GET", "a"]), "1");
+        there.text(&["SET", "b", "1"]);
+        match ignores {
+            true => await_reply(&mut here, &["GET", "b"], "1"),
+            false => assert!(!replica.wait(), "the exit status shows it"),
+        }
+    }
+}
+
 /// Acknowledged while a save suspended synchronisation, then a synchronisation fails once the save has ended.
 #[test]
 fn nothing_is_lost_when_a_suspended_synchronisation_fails() {

@@ -32,12 +32,8 @@ impl Connection {
     #[must_use]
     pub fn open(address: SocketAddr, name: &str) -> Self {
         for _ in 0..1000 {
-            match Peer::connect(address) {
-                Ok(peer) => {
-                    let (pending, pushed) = (Vec::new(), VecDeque::new());
-                    let outstanding = Outstanding::new();
-                    return Self { peer, name: name.to_owned(), pending, pushed, outstanding };
-                }
+            match Self::try_open(address, name) {
+                Ok(connection) => return connection,
                 Err(error) => {
                     simulation::trace(|| format!("{name}: can't connect: {error}"));
                     simulation::sleep_us(10_000);
@@ -45,6 +41,16 @@ impl Connection {
             }
         }
         panic!("{name}: the server accepts no connection");
+    }
+
+    /// As [`Self::open`], if a server listens.
+    ///
+    /// # Errors
+    /// No socket listens on `address`, or its queue is full.
+    pub fn try_open(address: SocketAddr, name: &str) -> io::Result<Self> {
+        let peer = Peer::connect(address)?;
+        let (pending, pushed, outstanding) = (Vec::new(), VecDeque::new(), Outstanding::new());
+        Ok(Self { peer, name: name.to_owned(), pending, pushed, outstanding })
     }
 
     /// Sends requests, each a list of words, in one write.

@@ -7,10 +7,11 @@
 //! - Owns: plans, clients, checks. Never: server code; it is a client and exchanges bytes only.
 //! - Invariants: clients share only [`World`](world::World); no lock is held across a scheduling point.
 //! - Start reading at `run.rs`, then `plan.rs`, then the loads in `workload`. Runs with a disk that crashes
-//!   are in `crashes.rs`; `replay.rs` compares the data of a server with those in its append-only file.
+//!   are in `crashes.rs`, those with replicas in `failovers.rs`; `replay.rs` compares the data of a server with those in its append-only file.
 
 pub mod connection;
 pub mod crashes;
+pub mod failovers;
 pub mod faults;
 pub mod observer;
 pub mod plan;

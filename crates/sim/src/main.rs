@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use sim::plan::Focus;
-use sim::run::{Report, RunOptions, run};
+use sim::run::{Report, RunOptions, Scenario, run};
 use sync::simulation::Fault;
 
 #[global_allocator]
@@ -36,6 +36,9 @@ struct Cli {
     /// Runs with a disk that crashes, instead of runs with many loads
     #[arg(long)]
     crashes: bool,
+    /// Runs with a primary and replicas that take its place, instead of runs with many loads
+    #[arg(long, conflicts_with = "crashes")]
+    failovers: bool,
     /// List the defects that can be reintroduced
     #[arg(long)]
     list_faults: bool,
@@ -83,7 +86,7 @@ fn repeat(cli: &Cli, seed: u64) -> ExitCode {
     }
     let report = run(seed, options);
     println!("plan: {:?}", report.plan);
-    print_report(&report);
+    print_report(cli, &report);
     exit_code(report.failure.is_none())
 }
 
@@ -150,7 +153,7 @@ fn run_here(cli: &Cli, seeds: std::ops::Range<u64>) -> ExitCode {
         sum.count += 1;
         sum.virtual_us += report.outcome.virtual_us;
         if report.failure.is_some() {
-            print_report(&report);
+            print_report(cli, &report);
             sum.failed = Some(seed);
             break;
         }
@@ -167,9 +170,7 @@ fn run_here(cli: &Cli, seeds: std::ops::Range<u64>) -> ExitCode {
 fn run_elsewhere(cli: &Cli, seeds: std::ops::Range<u64>) -> std::io::Result<Sum> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--in-process", "--seeds", &format!("{}..{}", seeds.start, seeds.end)]);
-    if cli.crashes {
-        command.arg("--crashes");
-    }
+    command.args(mode_option(cli));
     if let Some(known) = known_fault(cli) {
         command.args(["--fault", known.fault.name]);
     }
@@ -192,16 +193,29 @@ fn run_elsewhere(cli: &Cli, seeds: std::ops::Range<u64>) -> std::io::Result<Sum>
 }
 
 fn options(cli: &Cli) -> RunOptions {
-    let crashes = cli.crashes || known_fault(cli).is_some_and(|known| known.crashes);
+    let scenario = match (cli.crashes, cli.failovers) {
+        (true, _) => Scenario::Crashes,
+        (_, true) => Scenario::Failovers,
+        _ => known_fault(cli).map_or(Scenario::Loads, |known| known.scenario),
+    };
     let focus = known_fault(cli).map_or(Focus::Anything, |known| known.focus);
-    RunOptions { faults: cli.fault.into_iter().collect(), focus, crashes, ..RunOptions::default() }
+    RunOptions { faults: cli.fault.into_iter().collect(), focus, scenario, ..RunOptions::default() }
+}
+
+/// The option that selects the kind of the runs.
+fn mode_option(cli: &Cli) -> Option<&'static str> {
+    match (cli.crashes, cli.failovers) {
+        (true, _) => Some("--crashes"),
+        (_, true) => Some("--failovers"),
+        _ => None,
+    }
 }
 
 fn known_fault(cli: &Cli) -> Option<&'static sim::faults::Known> {
     sim::faults::ALL.iter().find(|known| Some(known.fault) == cli.fault)
 }
 
-fn print_report(report: &Report) {
+fn print_report(cli: &Cli, report: &Report) {
     let outcome = &report.outcome;
     println!(
         "seed {}: digest {:016x}, {} steps, {} switches, {:.3} s of virtual time, slowest reply {:.3} ms, {:?}",
@@ -215,7 +229,8 @@ fn print_report(report: &Report) {
     );
     match &report.failure {
         Some(failure) => {
-            println!("FAILED: {failure}\nreproduce with: cargo run -p sim -- --seed {}", outcome.seed)
+            let mode = mode_option(cli).map_or(String::new(), |option| format!("{option} "));
+            println!("FAILED: {failure}\nreproduce with: cargo run -p sim -- {mode}--seed {}", outcome.seed)
         }
         None => println!("passed"),
     }

@@ -89,6 +89,8 @@ struct Pace {
     delay_us: u64,
     /// Bytes that a worker receives in one turn.
     turn_size: u64,
+    /// The percentage of writes that send a part of what there is room for.
+    short_write_percent: u64,
 }
 
 /// The size up to which the transfer is included in the time of every request, in bytes.
@@ -101,7 +103,12 @@ impl Pace {
     fn of(network: &Settings) -> Self {
         let received_size = u64::from(network.receive_buffer_size) * u64::from(network.receive_buffer_count);
         let buffer_size = network.buffer_size as u64;
-        Self { buffer_size, delay_us: network.delay_us_max, turn_size: received_size.min(buffer_size) }
+        Self {
+            buffer_size,
+            delay_us: network.delay_us_max,
+            turn_size: received_size.min(buffer_size),
+            short_write_percent: network.short_write_percent,
+        }
     }
 
     /// The time in which so many bytes are transferred, in microseconds; 0 if they are few.
@@ -110,7 +117,9 @@ impl Pace {
             return 0;
         }
         // A full buffer has arrived after the delay, and then the next bytes have room.
-        size.div_ceil(self.buffer_size) * self.delay_us + size.div_ceil(self.turn_size) * TURN_US
+        let us = size.div_ceil(self.buffer_size) * self.delay_us + size.div_ceil(self.turn_size) * TURN_US;
+        // What a short write leaves takes another one.
+        us + us * self.short_write_percent / 100
     }
 }
 
@@ -188,7 +197,10 @@ impl Outstanding {
                 let most_us = most_us
                     + observer.pace.transfer_us(self.size + size as u64)
                     + if meets_all_slots { ALL_SLOTS_US_MAX } else { 0 };
-                assert!(waited_us <= most_us, "{name}: a reply is late, by {waited_us} us without stalls");
+                assert!(
+                    waited_us <= most_us,
+                    "{name}: a reply is late: it took {waited_us} us without stalls, of at most {most_us} us"
+                );
             }
         }
         if error.is_some_and(|text| text.starts_with(b"BUSY ")) && !self.kills_script {

@@ -317,6 +317,7 @@ fn stalls_anywhere(random: &mut Random) -> Vec<(Gap, u64)> {
         Gap::MemoryFound,
         Gap::LatchRefused,
         Gap::LatchReleased,
+        Gap::ChangesAppended,
     ];
     if random.chance(33) { GAPS.iter().map(|gap| (*gap, 1)).collect() } else { Vec::new() }
 }

@@ -7,11 +7,14 @@ use std::sync::{Arc, Mutex};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use reactor::simulated::Network;
 use server::simulated::Server;
-use sync::simulation::{self, Failure, Fault, FreedMemory, Scheduler, SimulationOutcome, Task, TraceSink};
+use sync::simulation::{
+    self, Failure, Fault, FreedMemory, Gap, Scheduler, SimulationOutcome, Task, TraceSink,
+};
 use trials::linearisability::search::{Command, Operation, check, check_each_key};
 
 use crate::connection::Connection;
 use crate::crashes::serve_and_crash;
+use crate::failovers::serve_and_fail_over;
 use crate::observer::Observer;
 use crate::plan::{Focus, Plan};
 use crate::replay;
@@ -25,6 +28,18 @@ const STEPS_MAX: u64 = 40_000_000;
 /// Maximum memory of the empty server at the end above that at the start.
 const LEFT_BYTES_MAX: usize = 64 << 10;
 
+/// What a run simulates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scenario {
+    /// One server with many loads.
+    #[default]
+    Loads,
+    /// A disk that crashes.
+    Crashes,
+    /// A primary and replicas that take its place.
+    Failovers,
+}
+
 /// Options of a run.
 #[derive(Default)]
 pub struct RunOptions {
@@ -36,8 +51,8 @@ pub struct RunOptions {
     pub traces_switches: bool,
     /// What the plans have in common.
     pub focus: Focus,
-    /// Whether the run is one with a disk that crashes, instead of one with many loads.
-    pub crashes: bool,
+    /// What is simulated.
+    pub scenario: Scenario,
 }
 
 /// Result of a run.
@@ -76,7 +91,11 @@ pub fn run(seed: u64, options: RunOptions) -> Report {
     if log::set_logger(&TraceLog).is_ok() {
         log::set_max_level(LevelFilter::Warn);
     }
-    let plan = Plan::draw(seed, options.focus);
+    let mut plan = Plan::draw(seed, options.focus);
+    if options.scenario == Scenario::Failovers {
+        // A snapshot for replicas may be cut there.
+        plan.gap_stalls.percents.push((Gap::ChangesAppended, 20));
+    }
     let scheduler = Scheduler::new(
         seed,
         simulation::SchedulerOptions {
@@ -92,14 +111,15 @@ pub fn run(seed: u64, options: RunOptions) -> Report {
     scheduler.set_extension(Network::new(seed, plan.network.clone()));
     scheduler.set_extension(Arc::new(FreedMemory::default()));
     let observer = Observer::new(plan.reply_us_max(), &plan.network, plan.busy_ms());
-    if !options.crashes {
+    if options.scenario == Scenario::Loads {
         scheduler.set_extension(Arc::clone(&observer));
     }
     let world = Arc::new(World::new(plan.clone(), SocketAddr::from(ADDRESS)));
     let shared = Arc::clone(&world);
-    let outcome = match options.crashes {
-        true => scheduler.run(move || serve_and_crash(seed)),
-        false => scheduler.run(move || serve_and_load(&shared)),
+    let outcome = match options.scenario {
+        Scenario::Loads => scheduler.run(move || serve_and_load(&shared)),
+        Scenario::Crashes => scheduler.run(move || serve_and_crash(seed)),
+        Scenario::Failovers => scheduler.run(move || serve_and_fail_over(seed)),
     };
     let failure = match &outcome.failure {
         Some(Failure::Panic { thread, message }) => Some(format!("{thread}: {message}")),

@@ -29,6 +29,17 @@ fn crashes_lose_nothing_that_was_promised() {
     assert!(output.status.success() && text.contains("40 seeds"), "{text}");
 }
 
+/// In processes of their own, as those with crashes.
+#[test]
+fn failovers_lose_nothing_that_replicas_confirmed() {
+    let output = Command::new(env!("CARGO_BIN_EXE_sim"))
+        .args(["--failovers", "--seeds", &format!("{}..{}", CORPUS.start, CORPUS.end)])
+        .output()
+        .expect("the binary is built");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("40 seeds"), "{text}");
+}
+
 /// Two processes differ in addresses and in their allocations; only one prints a trace.
 #[test]
 fn a_seed_gives_the_same_run_in_another_process() {
@@ -46,6 +57,9 @@ fn a_seed_gives_the_same_run_in_another_process() {
     };
     for seed in 0..8 {
         assert_eq!(digest(seed, &["--quiet"]), digest(seed, &[]));
+    }
+    for seed in 0..4 {
+        assert_eq!(digest(seed, &["--failovers", "--quiet"]), digest(seed, &["--failovers"]));
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Instant;
-use sync::write_log::{LogWriter, Record, WriteLog};
+use sync::write_log::{Audience, LogWriter, Record, WriteLog};
 
 const RECORD_COUNT: usize = 1_000_000;
 const ROUND_COUNT: usize = 5;
@@ -34,10 +34,14 @@ fn report(what: &str, round: impl Fn() -> f64) {
 /// The cost without another thread.
 fn alone() -> f64 {
     let log = Arc::new(WriteLog::new(Lsn(0), CAPACITY, 1, |_| ()));
-    let mut reader = log.attach(0).expect("no other reader");
+    let mut reader = log.attach(0, Audience::File).expect("no other reader");
     let mut writer = log.writer(0);
-    let record =
-        Record { database: Some(DbIndex(0)), leaves: None, select: b"select", parts: &[&[b'x'; 100]] };
+    let record = Record {
+        database: Some(DbIndex(0)),
+        leaves: None,
+        select: b"select",
+        ..Record::new(&[&[b'x'; 100]])
+    };
     let start = Instant::now();
     for index in 0..RECORD_COUNT {
         black_box(writer.append(black_box(&record)));
@@ -54,7 +58,7 @@ fn alone() -> f64 {
 fn rounds(thread_count: usize, size: usize, is_on: bool) -> f64 {
     let log = Arc::new(WriteLog::new(Lsn(0), CAPACITY, thread_count, |_| ()));
     let (barrier, done) = (Barrier::new(thread_count), AtomicBool::new(false));
-    let mut reader = is_on.then(|| log.attach(0).expect("no other reader"));
+    let mut reader = is_on.then(|| log.attach(0, Audience::File).expect("no other reader"));
     thread::scope(|scope| {
         let done = &done;
         let reading = scope.spawn(move || {
@@ -85,7 +89,9 @@ fn rounds(thread_count: usize, size: usize, is_on: bool) -> f64 {
 
 fn write(writer: &mut LogWriter, size: usize) -> f64 {
     let bytes = vec![b'x'; size];
-    let record = Record { database: Some(DbIndex(0)), leaves: None, select: b"select", parts: &[&bytes] };
+    let parts = [bytes.as_slice()];
+    let record =
+        Record { database: Some(DbIndex(0)), leaves: None, select: b"select", ..Record::new(&parts) };
     let start = Instant::now();
     for index in 0..RECORD_COUNT {
         while !writer.log().has_room(size) {

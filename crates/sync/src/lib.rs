@@ -34,6 +34,7 @@ pub mod simulation;
 pub mod table;
 pub mod write_log;
 
+mod combining;
 mod dirty_flag;
 mod durable;
 mod latch;
@@ -45,6 +46,7 @@ mod shim;
 mod signal;
 mod wait;
 
+pub use combining::CombiningLock;
 pub use counter::{Padded, SettledNumber, ThreadCounter};
 pub use dirty_flag::DirtyFlag;
 pub use durable::DurableLsn;

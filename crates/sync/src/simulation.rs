@@ -131,6 +131,8 @@ pub enum Gap {
     ScriptHook,
     /// A latch was released, but the waiters in line are not woken yet.
     LatchReleased,
+    /// Latches under which changes were appended to the log are released, but the changes are not announced to its readers.
+    ChangesAppended,
 }
 
 #[cfg(not(all(feature = "simulation", not(loom))))]

@@ -36,6 +36,12 @@
 //! before its worker starts the next one, so that is one request for each worker, and one for each session that
 //! was parked at a latch after its check. A record larger than the ring is kept in the same way.
 //!
+//! **Audiences.** A record, or the text that selects its database, may be for the file or for replicas only
+//! ([`Audience`]). Its range is noted under a lock before its lane becomes idle; other readers pass over it.
+//!
+//! **Without latches.** Messages to replicas belong to no slot. [`LogWriter::append_unlatched`] appends them under a lock,
+//! which those who hold all latches acquire as well where the end of the log must be exact.
+//!
 //! **Off.** Without a reader the log is off: [`WriteLog::is_on`] is one relaxed load, and nothing is reserved.
 //!
 //! Wake-ups: [`LogWriter::notify`] after releasing the latches wakes sleeping readers;
@@ -43,6 +49,7 @@
 //!
 //! Start reading at `writer.rs`, then `reader.rs`.
 
+mod audience;
 mod reader;
 mod ring;
 mod room;
@@ -53,12 +60,13 @@ mod stress;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use audience::Audience;
 pub use reader::{Chunk, LogReader};
 pub use room::Room;
 pub use writer::{Appended, LogWriter, Record};
 
 use crate::counter::Padded;
-use crate::shim::{AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, lock};
+use crate::shim::{AtomicU32, AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, lock};
 use base::{DbIndex, Lsn};
 use ring::Ring;
 use room::RoomState;
@@ -101,6 +109,8 @@ pub struct WriteLog {
     lane_used_count: AtomicU32,
     /// 1 while there are readers.
     on: AtomicU32,
+    /// The number of readers that send to replicas.
+    replica_reader_count: AtomicU32,
     capacity: u64,
     /// Allocated when the log is first switched on.
     ring: OnceLock<Ring>,
@@ -108,6 +118,12 @@ pub struct WriteLog {
     ring_size: AtomicU64,
     /// The number of records outside the ring. Changed under the lock of `state`.
     spilled_count: AtomicU32,
+    /// The number of ranges that are not for all readers. Changed under the lock of `state`.
+    partial_count: AtomicU32,
+    /// See [`Self::note_divergence`].
+    divergence_count: AtomicU64,
+    /// Held to append without latches, and by those who hold all latches to keep such appends away.
+    unlatched: Mutex<()>,
     state: Mutex<RoomState>,
     wake: Wake,
     #[cfg(any(test, loom))]
@@ -134,6 +150,8 @@ pub enum Fault {
     WritersForgotten,
     /// The ring's end is ignored: unread bytes are overwritten.
     RingOverrun,
+    /// A range that is not for all readers is noted after its record is published.
+    LateAudience,
 }
 
 impl WriteLog {
@@ -157,10 +175,14 @@ impl WriteLog {
             lanes: (0..lane_count).map(lane).collect(),
             lane_used_count: AtomicU32::new(0),
             on: AtomicU32::new(0),
+            replica_reader_count: AtomicU32::new(0),
             capacity: capacity as u64,
             ring: OnceLock::new(),
             ring_size: AtomicU64::new(0),
             spilled_count: AtomicU32::new(0),
+            partial_count: AtomicU32::new(0),
+            divergence_count: AtomicU64::new(0),
+            unlatched: Mutex::new(()),
             state: Mutex::new(RoomState::default()),
             wake: Box::new(wake),
             #[cfg(any(test, loom))]
@@ -182,6 +204,13 @@ impl WriteLog {
     pub fn is_on(&self) -> bool {
         // Relaxed: the log is switched on while all latches are held, which orders it.
         self.on.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a reader sends to replicas.
+    #[inline]
+    #[must_use]
+    pub fn has_replicas(&self) -> bool {
+        self.replica_reader_count.load(Ordering::Relaxed) != 0
     }
 
     /// The LSN of the next byte. Exact while all latches are held.
@@ -213,6 +242,24 @@ impl WriteLog {
         ring + lock(&self.state).spilled.values().map(|record| record.len() as u64).sum::<u64>()
     }
 
+    /// Keeps away appends without latches while the guard lives: with all latches, it makes [`Self::end`] and
+    /// [`Self::complete_end`] exact. Held briefly.
+    pub fn hold_unlatched(&self) -> MutexGuard<'_, ()> {
+        lock(&self.unlatched)
+    }
+
+    /// Notes, before anything of it is in the log, that a file with its bytes will not have the data of the stream for replicas, or
+    /// not the database that the stream has selected. All latches, or those of the change, are held.
+    pub fn note_divergence(&self) {
+        self.divergence_count.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often [`Self::note_divergence`] was called.
+    #[must_use]
+    pub fn divergence_count(&self) -> u64 {
+        self.divergence_count.load(Ordering::Acquire)
+    }
+
     /// Lets the next record select its database. Called while all latches are held, where a file or a replica's
     /// stream begins.
     pub fn forget_database(&self) {
@@ -230,7 +277,8 @@ impl WriteLog {
     /// Returns `None` if there are [`READER_COUNT_MAX`] readers. `token` identifies the reader to `wake`. Panics if
     /// the log is off and a record is being written.
     #[must_use]
-    pub fn attach(self: &Arc<Self>, token: u64) -> Option<LogReader> {
+    pub fn attach(self: &Arc<Self>, token: u64, audience: Audience) -> Option<LogReader> {
+        let _unlatched = self.hold_unlatched();
         let mut state = lock(&self.state);
         let from = self.complete_end().0;
         let index = state.add_reader(from, token)?;
@@ -244,7 +292,7 @@ impl WriteLog {
             self.on.store(1, Ordering::Release);
         }
         drop(state);
-        Some(LogReader::new(Arc::clone(self), index, from))
+        Some(LogReader::new(Arc::clone(self), index, from, audience))
     }
 
     /// Attaches a reader at an LSN that another reader still keeps. `lsn` must be between two records to begin with
@@ -252,7 +300,7 @@ impl WriteLog {
     ///
     /// Returns `None` if the log is off or no longer has this LSN, or if there are too many readers.
     #[must_use]
-    pub fn attach_at(self: &Arc<Self>, lsn: Lsn, token: u64) -> Option<LogReader> {
+    pub fn attach_at(self: &Arc<Self>, lsn: Lsn, token: u64, audience: Audience) -> Option<LogReader> {
         let mut state = lock(&self.state);
         let tail = self.tail.load(Ordering::Relaxed);
         if !self.is_on() || lsn.0 < tail || lsn.0 > self.complete_from(tail) {
@@ -260,7 +308,7 @@ impl WriteLog {
         }
         let index = state.add_reader(lsn.0, token)?;
         drop(state);
-        Some(LogReader::new(Arc::clone(self), index, lsn.0))
+        Some(LogReader::new(Arc::clone(self), index, lsn.0, audience))
     }
 
     /// The end of the range from `from` on in which each record is copied. `from` is not below the tail.

@@ -6,6 +6,8 @@
 #![cfg(loom)]
 #![allow(unsafe_code, clippy::unwrap_used)]
 
+#[path = "loom/combining.rs"]
+mod combining;
 #[path = "loom/durable.rs"]
 mod durable;
 #[path = "loom/epochs.rs"]

@@ -16,7 +16,6 @@ const READ_THOUGH_INERT: &[(&str, &str)] = &[
     ("io_threads_always_active", "INFO then counts the threads as active"),
     ("list_compress_depth", "DEBUG OBJECT shows whether it is set"),
     ("locale_collate", "CONFIG SET refuses a locale that the system does not have"),
-    ("repl_backlog_size", "INFO shows it"),
 ];
 
 #[test]

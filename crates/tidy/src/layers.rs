@@ -15,7 +15,7 @@ const fn layer(name: &'static str, may_use: &'static [&'static str]) -> Layer {
     Layer { name, may_use }
 }
 
-/// Lowest layer first. `replication`, `cluster` and `top` are planned crates, which do not exist yet.
+/// Lowest layer first. `cluster` and `top` are planned crates, which do not exist yet.
 static LAYERS: &[Layer] = &[
     layer("base", &[]),
     layer("sync", &["base"]),
@@ -28,11 +28,12 @@ static LAYERS: &[Layer] = &[
     layer("script", &["base", "wire", "commands"]),
     layer("os", &["base", "sync"]),
     layer("persist", &["base", "sync", "os", "collections", "wire", "config", "keyspace", "rdb"]),
-    layer("replication", &["base", "wire", "persist"]),
+    layer("replication", &["base", "sync", "wire"]),
     layer("cluster", &["base", "wire", "persist"]),
     layer("tls", &["sync"]),
     layer("reactor", &["base", "sync", "os"]),
-    layer("bench", &["base", "wire", "reactor"]),
+    layer("bench", &["base", "wire", "reactor", "tls"]),
+    layer("migrate", &["base", "wire", "tls"]),
     layer("top", &["base", "wire"]),
     layer(
         "server",
@@ -53,6 +54,7 @@ static LAYERS: &[Layer] = &[
             "reactor",
             "tls",
             "bench",
+            "migrate",
             "top",
         ],
     ),

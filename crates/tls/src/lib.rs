@@ -22,5 +22,6 @@ mod stream;
 pub use certificate::{CertificateSummary, Identity};
 pub use context::Context;
 pub use files::LoadError;
+pub use peer_server::PeerServer;
 pub use settings::{ClientCertificates, Settings};
 pub use stream::{Progress, Stream, StreamError};

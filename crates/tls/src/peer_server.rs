@@ -12,8 +12,9 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
+/// See the module documentation.
 #[derive(Debug)]
-pub(crate) struct PeerServer {
+pub struct PeerServer {
     roots: RootCertStore,
     algorithms: WebPkiSupportedAlgorithms,
 }
@@ -23,8 +24,13 @@ impl PeerServer {
     pub(crate) fn new(authorities: &[CertificateDer<'static>], provider: &CryptoProvider) -> Option<Self> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(authorities.iter().cloned());
-        let algorithms = provider.signature_verification_algorithms;
-        (!roots.is_empty()).then_some(Self { roots, algorithms })
+        (!roots.is_empty()).then(|| Self::trusting(roots, provider))
+    }
+
+    /// Returns the check with these authorities.
+    #[must_use]
+    pub fn trusting(roots: RootCertStore, provider: &CryptoProvider) -> Self {
+        Self { roots, algorithms: provider.signature_verification_algorithms }
     }
 }
 

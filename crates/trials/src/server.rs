@@ -62,6 +62,13 @@ impl Program {
         Program::peer("redis", "redis-server")
     }
 
+    /// Returns the oldest servers that must understand our append-only files, if they are beside the peers: Redis 7.2 and
+    /// Valkey 8.0. `tests/peers/install` does not build them.
+    pub fn oldest_peers() -> Vec<Program> {
+        let names = [("redis-7.2", "redis-7.2-server"), ("valkey-8.0", "valkey-8.0-server")];
+        names.into_iter().filter_map(|(name, file)| Program::peer(name, file)).collect()
+    }
+
     /// Adds directives to the program's command line.
     pub fn with_arguments(mut self, arguments: &[&str]) -> Program {
         self.extra_arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));

@@ -11,25 +11,12 @@ use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use trials::connection::Connection;
+use trials::differential::ensembles::data_families;
 use trials::differential::sequence::{Recipe, Step};
 use trials::random::Random;
 use trials::reply::Reply;
 use trials::server::{Program, Server, programs_or_skip};
 
-const FAMILY_NAMES: &[&str] = &[
-    "strings",
-    "bitmaps",
-    "hashes",
-    "hyperloglogs",
-    "generic",
-    "expiry",
-    "sorted-sets",
-    "geo",
-    "streams",
-    "sets",
-    "lists",
-    "scripts",
-];
 const CONNECTION_COUNT: usize = 6;
 const ROUND_COUNT: usize = 12;
 const SEQUENCE_COUNT: usize = 10;
@@ -39,13 +26,13 @@ const DB_COUNT: usize = 2;
 /// Sends the requests of some sequences, batch by batch; every fourth batch is a transaction.
 fn play(server: &Server, mut random: Random) -> io::Result<()> {
     let mut connection = server.connect()?;
+    let families: Vec<&str> = data_families().map(|family| family.name).collect();
     for _ in 0..SEQUENCE_COUNT {
         connection.call(&["SELECT", &random.below(DB_COUNT).to_string()])?;
-        let recipe =
-            Recipe::new(Some(*random.pick(FAMILY_NAMES)), SEQUENCE_LENGTH).expect("the family exists");
+        let recipe = Recipe::new(Some(*random.pick(&families)), SEQUENCE_LENGTH).expect("the family exists");
         let sequence = recipe.make(random.next_u64());
         for batch in sequence.batches() {
-            let is_played = |step: &&Step| !step.may_wait() && !chooses_what_is_logged(step);
+            let is_played = |step: &&Step| !step.may_wait() && !step.chooses_what_is_logged();
             let steps: Vec<&Step> = batch.iter().filter(is_played).collect();
             let mut requests: Vec<Vec<u8>> = steps.iter().map(|step| step.bytes()).collect();
             if random.chance(25) {
@@ -59,12 +46,6 @@ fn play(server: &Server, mut random: Random) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Whether it may run a script that keeps its changes out of the file.
-fn chooses_what_is_logged(step: &Step) -> bool {
-    const CHOICE: &[u8] = b"set_repl";
-    step.arguments.iter().any(|word| word.windows(CHOICE.len()).any(|part| part == CHOICE))
 }
 
 /// Returns the libraries of functions, in any order.

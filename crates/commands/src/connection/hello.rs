@@ -111,7 +111,7 @@ fn answer(ctx: &Ctx<'_>, reply: Reply<'_>) -> Replied {
     out.bulk(b"mode");
     out.bulk(b"standalone");
     out.bulk(b"role");
-    out.bulk(b"master");
+    out.bulk(if ctx.host.replica_role().is_some() { b"replica" } else { b"master" });
     out.bulk(b"modules");
     out.array(0);
     if !zone.is_empty() {

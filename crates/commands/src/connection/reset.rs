@@ -39,6 +39,9 @@ fn end_subscriptions(ctx: &mut Ctx<'_>, out: &mut ReplyBuffer<'_>) {
 }
 
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    if ctx.session.flags.contains(SessionFlags::REPLICA) {
+        return Err(CommandError::new("ERR can only reset normal connections"));
+    }
     if ctx.session.flags.contains(SessionFlags::MONITOR) {
         ctx.host.monitor(ctx.session, false);
     }

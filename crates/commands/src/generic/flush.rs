@@ -64,8 +64,9 @@ fn flush(
     let waits = db.is_none() && ctx.host.flushed_all(ctx.data, ctx.session);
     ctx.report.dirty += cleared.key_count;
     // Logged even if the database was empty, as in Redis.
-    let arguments: Vec<EffectArg<'_>> = args.iter().map(EffectArg::from).collect();
-    ctx.record_effect(&arguments);
+    let name = if db.is_some() { "FLUSHDB" } else { "FLUSHALL" };
+    let arguments = args.tail(1).iter().map(EffectArg::from);
+    ctx.record_effect(&[EffectArg::from(name)].into_iter().chain(arguments).collect::<Vec<_>>());
     if in_background {
         ctx.host.free_later(cleared.key_count, Box::new(move || cleared.free()));
     } else {

@@ -1,6 +1,4 @@
-//! `WAIT` and `WAITAOF`
-//!
-//! There are no replicas yet: only the timeout ends a wait for their acknowledgements.
+//! `WAIT` and `WAITAOF`: they wait for the connection's own last write.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -46,18 +44,32 @@ pub const WAITAOF: Command = Command {
     ..WAIT
 };
 
+/// Asks replicas for the offset that they have applied.
+const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+
+const WAIT_ON_REPLICA: CommandError = CommandError::new(
+    "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be writable \
+     (which is not the default) writes to replicas are just local and are not propagated.",
+);
+const WAITAOF_ON_REPLICA: CommandError = CommandError::new(
+    "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are \
+     not propagated.",
+);
 const BAD_NUMLOCAL: CommandError = CommandError::new("ERR value is out of range, value must between 0 and 1");
 const BAD_NUMREPLICAS: CommandError = CommandError::new("ERR value is out of range, must be positive");
-const NO_AOF: CommandError =
-    CommandError::new("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
 fn wait(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let wanted = parse_i64_strict(args.at(1)).ok_or(CommandError::NOT_AN_INTEGER)?;
     let timeout = parse_millis(ctx, args.at(2))?;
-    if wanted <= 0 || !ctx.may_block() {
-        return Ok(reply.integer(0));
+    if ctx.host.is_replica() {
+        return Err(WAIT_ON_REPLICA);
     }
-    ctx.block(timeout, BlockReason::Replicas { acknowledged: 0 });
+    let acknowledged = ctx.host.replicas_at(ctx.session.write_lsn).applied;
+    if acknowledged >= wanted || !ctx.may_block() {
+        return Ok(reply.integer(acknowledged));
+    }
+    ctx.data.append_for_replicas(GET_ACK);
+    ctx.block(timeout, BlockReason::Replicas { wanted, acknowledged });
     Ok(reply.nothing())
 }
 
@@ -68,17 +80,26 @@ fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     }
     let replicas = parse_i64_strict(args.at(2)).filter(|count| *count >= 0).ok_or(BAD_NUMREPLICAS)?;
     let timeout = parse_millis(ctx, args.at(3))?;
-    if local > 0 && !ctx.config.appendonly {
-        return Err(NO_AOF);
+    if ctx.host.is_replica() {
+        return Err(WAITAOF_ON_REPLICA);
     }
-    let is_durable = ctx.config.appendonly && ctx.host.is_durable(ctx.session.reply_lsn);
-    let is_satisfied = replicas == 0 && i64::from(is_durable) >= local;
+    if local > 0 && !ctx.config.appendonly {
+        return Err(CommandError::NO_APPEND_ONLY_FILE);
+    }
+    let lsn = ctx.session.write_lsn;
+    let is_durable = ctx.config.appendonly && ctx.host.is_durable(lsn);
+    let acknowledged = ctx.host.replicas_at(lsn).durable;
+    let is_satisfied = acknowledged >= replicas && i64::from(is_durable) >= local;
     if is_satisfied || !ctx.may_block() {
         let mut out = reply.array(2);
         out.integer(i64::from(is_durable));
-        out.integer(0);
+        out.integer(acknowledged);
         return Ok(out.done());
     }
-    ctx.block(timeout, BlockReason::Disk { awaits_replicas: replicas > 0, is_durable });
+    if replicas > 0 {
+        ctx.data.append_for_replicas(GET_ACK);
+    }
+    let reason = BlockReason::Disk { awaits_local: local > 0, wanted: replicas, is_durable, acknowledged };
+    ctx.block(timeout, reason);
     Ok(reply.nothing())
 }

@@ -11,14 +11,11 @@ use super::arguments::{parse_box, parse_point, parse_radius};
 use super::geohash::Point;
 use super::replies::{write_coordinates, write_distance};
 use super::shape::{Search, SearchArea};
-use crate::context::{Ctx, EffectArg, EventClass};
+use crate::context::{Ctx, EventClass};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
-use crate::sorted_set::{ScoreRange, limits};
+use crate::sorted_set::{ScoreRange, limits, log_stored};
 use crate::word::Word;
-
-/// Members named by one logged request.
-const LOGGED_MEMBER_COUNT_MAX: usize = 512;
 
 /// The command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -391,6 +388,8 @@ fn store(
 ) -> Result<Replied, CommandError> {
     let len = stored.len();
     if len > 0 {
+        // Older servers do not know polygons, which members `ANY` selects depends on the order of the search, and distances
+        // depend on the mathematical library.
         log_stored(ctx, destination, &stored);
         ctx.put_object(destination, stored.into_object());
         let event = if form.is_search() { "geosearchstore" } else { "georadiusstore" };
@@ -401,20 +400,4 @@ fn store(
         ctx.record_deletion(destination);
     }
     Ok(reply.integer(len as i64))
-}
-
-/// Logs the stored members: older servers do not know polygons, which members `ANY` selects depends on the order of the
-/// search, and distances depend on the mathematical library.
-fn log_stored(ctx: &mut Ctx<'_>, destination: Key<'_>, stored: &SortedSet) {
-    if !ctx.records_effects() {
-        return;
-    }
-    ctx.record_deletion(destination);
-    let members: Vec<(&[u8], String)> =
-        stored.iter().map(|(member, score)| (member, score.to_string())).collect();
-    for members in members.chunks(LOGGED_MEMBER_COUNT_MAX) {
-        let command = [EffectArg::from("ZADD"), destination.bytes.into()];
-        let pairs = members.iter().flat_map(|(member, score)| [score.as_str().into(), (*member).into()]);
-        ctx.record_effect(&command.into_iter().chain(pairs).collect::<Vec<_>>());
-    }
 }

@@ -336,6 +336,8 @@ bitflags! {
         /// `DEBUG` and its subcommands: refused unless `enable-debug-command` allows them, and queued in a transaction even if
         /// there is no such subcommand. Not exposed to clients.
         const FOR_DEBUGGING = 1 << 37;
+        /// Has another name than in the command table, or is a subcommand of such a command. Not exposed to clients.
+        const RENAMED = 1 << 38;
         /// Hides the subcommands from introspection; statistics count them under the container.
         const PRIVATE_SUBCOMMANDS = 1 << 30;
         /// Runs in a slot that is being imported, as if `ASKING` preceded it.

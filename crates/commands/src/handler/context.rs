@@ -352,6 +352,15 @@ impl<'a> Ctx<'a> {
         self.data.logs()
     }
 
+    /// The name of a renamed command, or of the container of its subcommands, by which other servers know it.
+    #[must_use]
+    #[inline]
+    pub fn own_name(&self) -> Option<&'static str> {
+        let is_renamed = self.command.flags.contains(Flags::RENAMED);
+        let full_name = is_renamed.then(|| self.session.login.user.catalogue().name(self.id))?;
+        full_name.split('|').next()
+    }
+
     /// Records a request that repeats a change of this command, which is logged instead of the command itself
     /// (see [`Flags::LOG_INSTEAD`](crate::command::Flags::LOG_INSTEAD)).
     #[inline]
@@ -374,10 +383,14 @@ impl<'a> Ctx<'a> {
     }
 
     /// Whether a key must be deleted instead of getting this expiry, because it is past. False in import mode, where
-    /// only the source of the import deletes keys.
+    /// only the source of the import deletes keys, on a replica, whose primary deletes them, and while a file is loaded: its
+    /// deletions are in the file, or have to be in the stream of replicas.
     #[must_use]
     pub fn expires_now(&self, expiry: i64) -> bool {
-        expiry <= self.now().0 && !self.config.import_mode
+        expiry <= self.now().0
+            && !self.config.import_mode
+            && !self.data.is_of_replica()
+            && !self.data.mode.sees_expired
     }
 
     /// Deletes a key that got an expiry in the past, and reports it as expired. Returns whether it existed.
@@ -434,19 +447,19 @@ impl<'a> Ctx<'a> {
 
 impl CommandReport {
     /// Records the effects of a request whose handler has run, and ends their unit in the write log. `dirty_before` is
-    /// the number of changes before the run, `db` the session's database at that time. Called while the latches are
-    /// held.
+    /// the number of changes before the run, `db` the session's database at that time, `own_name` that of a renamed command
+    /// ([`Ctx::own_name`]). Called while the latches are held.
     #[inline]
     pub fn log_request(
         &mut self,
         data: &mut Latched<'_>,
-        command: &Command,
+        (command, own_name): (&Command, Option<&str>),
         args: Args<'_>,
         db: DbIndex,
         dirty_before: u64,
     ) {
         if data.logs() {
-            self.log_changes(data, command, args, db, dirty_before);
+            self.log_changes(data, (command, own_name), args, db, dirty_before);
         }
     }
 
@@ -454,7 +467,7 @@ impl CommandReport {
     fn log_changes(
         &mut self,
         data: &mut Latched<'_>,
-        command: &Command,
+        (command, own_name): (&Command, Option<&str>),
         args: Args<'_>,
         db: DbIndex,
         dirty_before: u64,
@@ -467,9 +480,13 @@ impl CommandReport {
                 "{} records its effects",
                 command.name
             );
-            match args.as_multibulk() {
-                Some(request) => data.record_encoded(db, request),
-                None => data.record_effect(db, args.iter()),
+            match (own_name, args.as_multibulk()) {
+                (Some(name), _) => {
+                    let words = [name.as_bytes()].into_iter().chain(args.tail(1).iter());
+                    data.record_effect(db, words.collect::<Vec<_>>().into_iter());
+                }
+                (None, Some(request)) => data.record_encoded(db, request),
+                (None, None) => data.record_effect(db, args.iter()),
             }
         }
         data.effects.end_command();

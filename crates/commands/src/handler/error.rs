@@ -20,6 +20,9 @@ impl CommandError {
         Self::new("WRONGTYPE Operation against a key holding the wrong kind of value");
     /// The arguments do not match the command's grammar.
     pub const SYNTAX: Self = Self::new("ERR syntax error");
+    /// `WAITAOF` for a local append-only file that is off.
+    pub const NO_APPEND_ONLY_FILE: Self =
+        Self::new("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
     /// An argument or value is not a 64-bit integer.
     pub const NOT_AN_INTEGER: Self = Self::new("ERR value is not an integer or out of range");
     /// An integer is too large for 32 bits.
@@ -42,6 +45,11 @@ impl CommandError {
     pub const OUT_OF_MEMORY: Self = Self::new("OOM command not allowed when used memory > 'maxmemory'.");
     /// Too few good replicas are connected.
     pub const NO_REPLICAS: Self = Self::new("NOREPLICAS Not enough good replicas to write.");
+    /// A write on a replica.
+    pub const READ_ONLY: Self = Self::new("READONLY You can't write against a read only replica.");
+    /// A replica has no link to its primary.
+    pub const STALE: Self =
+        Self::new("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
     /// Files are being loaded.
     const LOADING: Self = Self::new("LOADING Valkey is loading the dataset in memory");
     const LOADING_AS_REDIS: Self = Self::new("LOADING Redis is loading the dataset in memory");

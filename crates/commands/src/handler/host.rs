@@ -9,8 +9,10 @@ mod memory;
 mod migration;
 mod monitoring;
 mod persistence;
+mod primary_link;
 mod process;
 mod pubsub;
+mod replicas;
 mod scripting;
 mod users;
 
@@ -23,10 +25,12 @@ pub use self::monitoring::{
     ServerReport,
 };
 pub use self::persistence::Persistence;
+pub use self::primary_link::{FailoverPlan, PrimaryLink, ReplicaRole};
 pub use self::process::{
     Clock, ConfigAdmin, Crash, Debugging, Lifecycle, Reload, ReplyBufferSetting, Secrets, ShutdownOptions,
 };
 pub use self::pubsub::{CacheInvalidation, PubSub};
+pub use self::replicas::{AcknowledgedCounts, ReplicaFacts, Replicas, SyncAnswer};
 pub use self::scripting::{
     FunctionFacts, LibraryFacts, RestorePolicy, RunningFunction, ScriptKind, ScriptName, ScriptRequest,
     Scripting,
@@ -48,6 +52,8 @@ pub trait Host:
     + Lifecycle
     + Persistence
     + Migrations
+    + PrimaryLink
+    + Replicas
     + Debugging
     + Secrets
     + Scripting
@@ -68,6 +74,9 @@ impl<T> Host for T where
         + Lifecycle
         + Persistence
         + Migrations
+        + PrimaryLink
+        + Replicas
+        + Replicas
         + Debugging
         + Secrets
         + Scripting

@@ -39,7 +39,8 @@ pub fn run(ctx: &mut Ctx<'_>, out: &mut ReplyBuffer<'_>, run_for: RunFor) -> Res
     if run_for == RunFor::Part {
         ctx.delete_expired_at_once();
     }
-    ctx.report.log_request(ctx.data, command, args, db, dirty_before);
+    let own_name = ctx.own_name();
+    ctx.report.log_request(ctx.data, (command, own_name), args, db, dirty_before);
     if let Err(error) = &result {
         ctx.report.shared_replies.parts().truncate_to(mark.position());
         out.truncate(mark);

@@ -18,6 +18,7 @@ use wire::request::{Args, ArgsBuf};
 use crate::acl::{DenialContext, User, Users};
 use crate::command::Access;
 use crate::context::PlannedKey;
+use crate::declared_replica::DeclaredReplica;
 use crate::error::CommandError;
 use crate::host::Reload;
 use crate::migration::Migration;
@@ -47,6 +48,8 @@ pub struct Session {
     pub ran: Ran,
     /// The end of the newest record of the write log on which its replies depend.
     pub reply_lsn: Lsn,
+    /// The end of the newest record of a change that it has made.
+    pub write_lsn: Lsn,
     /// Commands queued since `MULTI`.
     pub multi: Option<Box<Queue>>,
     /// The running transaction, while one of its scripts is paused.
@@ -68,6 +71,8 @@ pub struct Session {
     pub script_micros: Option<i64>,
     /// The `MIGRATE` that it has begun.
     pub migration: Option<Box<Migration>>,
+    /// What it has declared of itself as a replica (`REPLCONF`); `None`: nothing.
+    pub replica: Option<Box<DeclaredReplica>>,
 }
 
 /// Where a connection comes from and goes to.
@@ -196,6 +201,10 @@ bitflags! {
         const IN_SCRIPT = 1 << 15;
         /// The user was deleted, or may no longer use one of the subscriptions: the connection is closed.
         const REVOKED = 1 << 16;
+        /// The connection is a replica's.
+        const REPLICA = 1 << 18;
+        /// The connection is for the snapshot of a replica that gets the stream on another one.
+        const SNAPSHOT_CHANNEL = 1 << 19;
         /// `READONLY` was called. Set only in what is published of a session, see [`ClientOptions::is_read_only`].
         const SHOWN_READONLY = 1 << 17;
     }
@@ -356,10 +365,20 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// Whether the connection waits only for this server's disk.
+    /// Whether the connection waits for this server's disk.
     #[must_use]
     pub fn awaits_disk(&self) -> bool {
-        matches!(self.reason, BlockReason::Disk { awaits_replicas: false, .. })
+        matches!(self.reason, BlockReason::Disk { awaits_local: true, .. })
+    }
+
+    /// Whether the connection waits for replicas.
+    #[must_use]
+    pub fn awaits_replicas(&self) -> bool {
+        match self.reason {
+            BlockReason::Replicas { .. } => true,
+            BlockReason::Disk { wanted, .. } => wanted > 0,
+            _ => false,
+        }
     }
 
     /// Writes the timeout reply. Writes nothing if the timeout makes the request run.
@@ -374,11 +393,11 @@ impl Blocked {
             | BlockReason::Save
             | BlockReason::Transfer { .. } => {}
             BlockReason::Keys(_) => reply.null_array(),
-            BlockReason::Replicas { acknowledged } => reply.integer(acknowledged),
-            BlockReason::Disk { is_durable, .. } => {
+            BlockReason::Replicas { acknowledged, .. } => reply.integer(acknowledged),
+            BlockReason::Disk { is_durable, acknowledged, .. } => {
                 reply.array(2);
                 reply.integer(i64::from(is_durable));
-                reply.integer(0);
+                reply.integer(acknowledged);
             }
             BlockReason::Reload(_) => reply.error("UNBLOCKED the data are still being loaded"),
         }
@@ -412,15 +431,21 @@ pub enum BlockReason {
     Keys(KeyWait),
     /// Acknowledgements of replicas (`WAIT`): the timeout reply is the number of acknowledgements.
     Replicas {
+        /// The number that ends the wait.
+        wanted: i64,
         /// Number of acknowledgements so far.
         acknowledged: i64,
     },
     /// Syncing to disk, here or on replicas (`WAITAOF`): the timeout reply is the number of syncs.
     Disk {
-        /// Whether the connection also waits for replicas, of which there are none yet.
-        awaits_replicas: bool,
+        /// Whether the connection waits until its writes are durable here.
+        awaits_local: bool,
+        /// The number of replicas that must have them on disk.
+        wanted: i64,
         /// Whether the connection's writes are durable here.
         is_durable: bool,
+        /// The number of replicas that have them on disk.
+        acknowledged: i64,
     },
     /// The end of `CLIENT PAUSE`: the request is then run.
     Pause,
@@ -461,6 +486,7 @@ impl Session {
             login: Login::new(users),
             ran: Ran::default(),
             reply_lsn: Lsn(0),
+            write_lsn: Lsn(0),
             multi: None,
             paused_exec: None,
             watching: None,
@@ -471,6 +497,7 @@ impl Session {
             unfinished: None,
             script_micros: None,
             migration: None,
+            replica: None,
         }
     }
 

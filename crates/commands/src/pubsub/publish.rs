@@ -48,5 +48,6 @@ fn publish(
     args: Args<'_>,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
+    ctx.data.record_for_replicas(ctx.session.db, ctx.args.iter());
     Ok(reply.integer(ctx.host.publish_message(kind, args.at(1), args.at(2)) as i64))
 }

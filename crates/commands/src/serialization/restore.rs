@@ -1,6 +1,6 @@
 //! `RESTORE`, `RESTORE-ASKING`
 
-use collections::{ExpiryChange, NewValue};
+use collections::{ExpiryChange, Hash, NewValue};
 use config::RdbVersionCheck;
 use keyspace::Key;
 use rdb::{DecodeContext, Payload, PayloadChecks, PayloadError, Value, ValueType, Version};
@@ -13,6 +13,7 @@ use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EffectArg, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
+use crate::hash::log_all;
 use crate::reply::{Replied, Reply};
 use crate::word::Word;
 
@@ -163,13 +164,24 @@ impl RestoreOptions {
     }
 
     /// Records the request with the time of the expiry in place of the time to live, and with a payload that older servers
-    /// can read, if there is one.
+    /// can read. There is none for a hash whose fields expire, which is recorded field by field.
     fn record_effects(&self, ctx: &mut Ctx<'_>, args: Args<'_>, expiry: Option<i64>) {
         if !ctx.records_effects() {
             return;
         }
+        let key = ctx.key(0);
+        if ctx.peek::<Hash>(key).is_some_and(Hash::has_expiries) {
+            if self.replace {
+                ctx.record_deletion(key);
+            }
+            log_all(ctx, key);
+            if let Some(at) = expiry {
+                ctx.record_effect(&["PEXPIREAT".into(), key.bytes.into(), at.into()]);
+            }
+            return;
+        }
         let mut effect: Vec<EffectArg<'_>> = args.iter().map(EffectArg::from).collect();
-        let older = older_payload(ctx, ctx.key(0), args.at(3));
+        let older = older_payload(ctx, key, args.at(3));
         if let Some(older) = &older {
             effect[3] = older[..].into();
         }

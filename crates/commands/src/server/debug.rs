@@ -92,6 +92,12 @@ pub const COMMAND: Command = Command {
             ),
             sub("reload", -2, "Saves the data to the RDB file and loads the file.", RELOAD_ARGS),
             sub(
+                "replicate",
+                -3,
+                "Sends a request to the replicas, without running it.",
+                &[Arg::string("argument").multiple()],
+            ),
+            sub(
                 "replybuffer",
                 4,
                 "Changes how reply buffer sizes are reported.",
@@ -165,6 +171,11 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         "htstats-key" => return keys::value_table_stats(ctx, reply),
         "protocol" => return protocol::example(args.at(2), reply),
         "sleep" => sleep(ctx, args)?,
+        "replicate" => {
+            let mut bytes = Vec::new();
+            wire::response::encode_command(&args.tail(2).into_iter().collect::<Vec<_>>(), &mut bytes);
+            ctx.data.append_for_replicas(&bytes);
+        }
         "change-repl-id" => ctx.host.change_replication_id(),
         "set-active-expire" => ctx.host.set_active_expire(is_on(args.at(2))?),
         "set-disable-deny-scripts" => ctx.host.set_scripts_unrestricted(is_on(args.at(2))?),

@@ -1,5 +1,6 @@
-//! `REPLICAOF`, `SLAVEOF` and `FAILOVER`: there is no replication yet, so they reply like a primary without replicas. What
-//! would make the server a replica is refused.
+//! `REPLICAOF`, `SLAVEOF` and `FAILOVER`.
+
+use std::time::Duration;
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -8,6 +9,7 @@ use crate::command::{Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
+use crate::host::FailoverPlan;
 use crate::reply::{Replied, Reply};
 use crate::word::Word;
 
@@ -58,39 +60,52 @@ const REPLICAOF_ARGS: &[Arg] = &[Arg::one_of(
     ],
 )];
 
-fn replicaof(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+fn replicaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    ctx.host.check_role_change()?;
+    // When the reply is sent, no request of before the change is running, nor is the stream of the former primary applied.
+    ctx.report.needs_barrier = true;
     if args.at(1).eq_token("no") && args.at(2).eq_token("one") {
+        ctx.host.promote();
         return Ok(reply.ok());
     }
-    let port = parse_i64_strict(args.at(2)).filter(|port| (0..=65_535).contains(port));
-    port.ok_or(CommandError::new("ERR Invalid master port"))?;
-    Err(CommandError::new("ERR This instance has replication support disabled"))
+    let port = parse_i64_strict(args.at(2)).and_then(|port| u16::try_from(port).ok());
+    let port = port.ok_or(CommandError::new("ERR Invalid master port"))?;
+    match ctx.host.replicate(args.at(1), port) {
+        false => Ok(reply.ok()),
+        true => Ok(reply.simple("OK Already connected to specified master")),
+    }
 }
 
-fn failover(_: &mut Ctx<'_>, args: Args<'_>, _: Reply<'_>) -> Result<Replied, CommandError> {
+fn failover(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     if args.len() == 2 && args.at(1).eq_token("abort") {
-        return Err(CommandError::new("ERR No failover in progress."));
+        return match ctx.host.abort_failover() {
+            true => Ok(reply.ok()),
+            false => Err(CommandError::new("ERR No failover in progress.")),
+        };
     }
     let mut at = 1;
-    let (mut has_timeout, mut has_target, mut is_forced) = (false, false, false);
+    let mut plan = FailoverPlan::default();
     while let Some(word) = args.get(at) {
-        if word.eq_token("timeout") && !has_timeout && at + 1 < args.len() {
+        if word.eq_token("timeout") && plan.timeout.is_none() && at + 1 < args.len() {
             let timeout = parse_i64_strict(args.at(at + 1)).ok_or(CommandError::NOT_AN_INTEGER)?;
             if timeout <= 0 {
                 return Err(CommandError::new("ERR FAILOVER timeout must be greater than 0"));
             }
-            has_timeout = true;
+            plan.timeout = Some(Duration::from_millis(timeout.unsigned_abs()));
             at += 2;
-        } else if word.eq_token("to") && !has_target && at + 2 < args.len() {
-            parse_i64_strict(args.at(at + 2)).ok_or(CommandError::NOT_AN_INTEGER)?;
-            has_target = true;
+        } else if word.eq_token("to") && plan.target.is_none() && at + 2 < args.len() {
+            let port = parse_i64_strict(args.at(at + 2)).ok_or(CommandError::NOT_AN_INTEGER)?;
+            plan.target = Some((args.at(at + 1), port));
             at += 3;
-        } else if word.eq_token("force") && !is_forced {
-            is_forced = true;
+        } else if word.eq_token("force") && !plan.is_forced {
+            plan.is_forced = true;
             at += 1;
         } else {
             return Err(CommandError::SYNTAX);
         }
     }
-    Err(CommandError::new("ERR FAILOVER requires connected replicas."))
+    ctx.host.fail_over(plan)?;
+    // When the reply is sent, no change is being made.
+    ctx.report.needs_barrier = true;
+    Ok(reply.ok())
 }

@@ -9,6 +9,7 @@ use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use super::limits;
+use super::logged::{has_several_scores, log_stored};
 use super::range::{By, Range};
 use super::replies::write_elements;
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
@@ -331,15 +332,29 @@ fn store(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     let (destination, source) = (ctx.key(0), ctx.key(1));
     let (alloc, limits) = (ctx.alloc_context(destination), limits(ctx));
     let mut stored = SortedSet::new();
+    let mut depends_on_encoding = false;
     ctx.expire_sources(1);
     if let Some(set) = ctx.find::<SortedSet>(source)? {
+        depends_on_encoding =
+            query.by != By::Rank && query.offset < 0 || query.by == By::Lex && has_several_scores(set);
         let ranks = query.ranks(set);
         if query.by == By::Rank {
             stored.prepare(ranks.len(), 0, limits);
         }
         stored.fill_in_order(alloc, limits, set.range(ranks.start, ranks.len()));
     }
-    store_result(ctx, stored, "zrangestore", reply)
+    if !depends_on_encoding {
+        return store_result(ctx, stored, "zrangestore", reply);
+    }
+    let (is_empty, dirty_before) = (stored.is_empty(), ctx.report.dirty);
+    if !is_empty {
+        log_stored(ctx, destination, &stored);
+    }
+    let replied = store_result(ctx, stored, "zrangestore", reply)?;
+    if is_empty && ctx.report.dirty != dirty_before {
+        ctx.record_deletion(destination);
+    }
+    Ok(replied)
 }
 
 /// Stores a result under the request's first key, or removes that key if the result is empty, and replies

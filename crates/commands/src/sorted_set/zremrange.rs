@@ -3,6 +3,7 @@
 use collections::SortedSet;
 use wire::request::Args;
 
+use super::logged::{has_several_scores, log_removed};
 use super::range::{By, Range};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
@@ -61,8 +62,13 @@ pub const ZREMRANGEBYLEX: Command = Command {
 fn remove(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, by: By) -> Result<Replied, CommandError> {
     let range = Range::parse(by, args.at(2), args.at(3))?;
     let key = ctx.key(0);
+    let logs_by_name = ctx.records_effects() && by == By::Lex;
+    let mut names: Vec<Vec<u8>> = Vec::new();
     let removed = ctx.edit(key, |set: &mut SortedSet, alloc| {
         let ranks = range.ranks(set, false);
+        if logs_by_name && has_several_scores(set) {
+            names.extend(set.range(ranks.start, ranks.len()).map(|(member, _)| member.to_vec()));
+        }
         set.remove_ranks(alloc, ranks.start, ranks.len());
         ranks.len()
     })?;
@@ -75,6 +81,7 @@ fn remove(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, by: By) -> Result
         };
         ctx.changed(EventClass::SortedSet, event, key);
         ctx.report.dirty += count as u64 - 1;
+        log_removed(ctx, key, &names);
         ctx.report_if_emptied(key);
     }
     Ok(reply.integer(count as i64))

@@ -228,7 +228,7 @@ fn log_limited(ctx: &mut Ctx<'_>, args: Args<'_>, options: &CreateOptions, id: S
         return;
     }
     let id = id.to_string();
-    let head = args.iter().take(4).map(EffectArg::from);
+    let head = [EffectArg::from("XGROUP")].into_iter().chain(args.range(1..4).iter().map(EffectArg::from));
     let makes_stream = options.makes_stream.then_some(EffectArg::from("MKSTREAM"));
     let tail = [EffectArg::from("ENTRIESREAD"), (read as i64).into()];
     let effect = head.chain([id.as_str().into()]).chain(makes_stream).chain(tail);

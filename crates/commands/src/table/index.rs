@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::COMMANDS;
-use crate::command::Command;
+use crate::command::{Command, Flags};
 use crate::peer_names;
 pub use crate::resolved_command::{CommandId, PlanKind, ResolvedCommand};
 use crate::word::Word;
@@ -41,31 +41,35 @@ impl Index {
     /// Creates an index with renamed commands, see [`Names::rename`]. Invalid pairs of names are ignored.
     #[must_use]
     pub fn renamed<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
-        let mut names = Names::new();
-        for (old, new) in pairs {
-            let _ = names.rename(old, new);
-        }
-        let by_place = |(name, place): (String, Option<usize>)| Some((place?, name));
-        let names: HashMap<usize, String> = names.places.into_iter().filter_map(by_place).collect();
-        let mut index = Self {
-            places: Box::new(
-                [IndexPlace { packed: 0, len: 0, packed_is_exact: false, found: None }; PLACE_COUNT],
-            ),
-        };
-        let mut id = 0;
-        for (place, command) in COMMANDS.iter().enumerate() {
+        let names = names_by_place(pairs);
+        let mut index = Self::empty();
+        for (place, (command, id)) in commands_with_ids().enumerate() {
             match names.get(&place) {
                 Some(name) if name == command.name => index.insert(command, id),
                 None => {}
-                Some(new) => {
-                    // Lives as long as the process, like the table.
-                    let name: &'static str = Box::leak(new.to_owned().into_boxed_str());
-                    index.insert(Box::leak(Box::new(Command { name, ..**command })), id);
-                }
+                Some(new) => index.insert(renamed_command(command, new), id),
             }
-            id += 1 + command.public_subcommands().len() as u16;
         }
         index
+    }
+
+    /// Creates an index for the requests of a log: of the commands' own names, which our log has, and of the new names of
+    /// renamed commands, which the logs of other servers may have.
+    #[must_use]
+    pub fn of_log<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
+        let names = names_by_place(pairs);
+        let mut index = Self::new();
+        for (place, (command, id)) in commands_with_ids().enumerate() {
+            if let Some(new) = names.get(&place).filter(|new| index.find(new.as_bytes()).is_none()) {
+                index.insert(renamed_command(command, new), id);
+            }
+        }
+        index
+    }
+
+    fn empty() -> Self {
+        let place = IndexPlace { packed: 0, len: 0, packed_is_exact: false, found: None };
+        Self { places: Box::new([place; PLACE_COUNT]) }
     }
 
     fn insert(&mut self, command: &'static Command, id: u16) {
@@ -108,6 +112,32 @@ impl Index {
         let id = if is_public { CommandId(container.id.0 + 1 + position as u16) } else { container.id };
         Some(ResolvedCommand { command: &subcommands[position], id, plan_kind: PlanKind::Other })
     }
+}
+
+/// The commands of the table with their numbers.
+fn commands_with_ids() -> impl Iterator<Item = (&'static Command, u16)> {
+    COMMANDS.iter().scan(0, |next, command| {
+        let id = *next;
+        *next += 1 + command.public_subcommands().len() as u16;
+        Some((*command, id))
+    })
+}
+
+/// The names of the commands after renaming, by their places in the table.
+fn names_by_place<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> HashMap<usize, String> {
+    let mut names = Names::new();
+    for (old, new) in pairs {
+        let _ = names.rename(old, new);
+    }
+    names.places.into_iter().filter_map(|(name, place)| Some((place?, name))).collect()
+}
+
+/// A command with another name. It lives as long as the process, like the table.
+fn renamed_command(command: &Command, new: &str) -> &'static Command {
+    let name: &'static str = Box::leak(new.to_owned().into_boxed_str());
+    let subcommands = command.subcommands.iter().map(|sub| sub.add_flags(Flags::RENAMED));
+    let subcommands: &'static [Command] = Box::leak(subcommands.collect());
+    Box::leak(Box::new(Command { name, subcommands, ..command.add_flags(Flags::RENAMED) }))
 }
 
 /// The names of all commands, in lower case.
@@ -228,26 +258,47 @@ mod tests {
     }
 
     #[test]
+    fn the_requests_of_a_log_have_any_name_of_their_commands() {
+        let renames: [(&[u8], &[u8]); 4] =
+            [(b"set", b"put"), (b"del", b""), (b"get", b"set"), (b"xgroup", b"groups")];
+        let (index, of_log) = (Index::renamed(renames.into_iter()), Index::of_log(renames.into_iter()));
+        let name_of =
+            |name: &str| of_log.find(name.as_bytes()).map(|found| NUMBERED[found.id.0 as usize].0.as_str());
+        for (name, found) in
+            [("put", "set"), ("set", "set"), ("del", "del"), ("get", "get"), ("groups", "xgroup")]
+        {
+            assert_eq!(name_of(name), Some(found), "{name}");
+        }
+        let container = index.find(b"groups").expect("renamed");
+        let sub = index.find_sub(container, b"create").expect("a subcommand");
+        assert!(sub.command.flags.contains(Flags::RENAMED));
+        assert_eq!(NUMBERED[sub.id.0 as usize].0, "xgroup|create");
+    }
+
+    #[test]
     fn commands_of_other_servers_can_be_renamed_and_stay_unknown() {
         let renames: [(&[u8], &[u8]); 5] = [
-            (b"PSYNC", b""),
-            (b"sync", b"other"),
+            (b"STRALGO", b""),
+            (b"trimslots", b"other"),
             (b"JSON.SET", b""),
             (b"other", b"third"),
-            (b"get", b"sync"),
+            (b"get", b"trimslots"),
         ];
         let index = Index::renamed(renames.into_iter());
-        for name in ["psync", "other", "third", "json.set"] {
+        for name in ["stralgo", "other", "third", "json.set"] {
             assert!(index.find(name.as_bytes()).is_none(), "{name}");
         }
-        assert_eq!(index.find(b"sync").map(|found| NUMBERED[found.id.0 as usize].0.as_str()), Some("get"));
+        assert_eq!(
+            index.find(b"trimslots").map(|found| NUMBERED[found.id.0 as usize].0.as_str()),
+            Some("get")
+        );
         let mut names = Names::new();
-        assert_eq!(names.rename(b"replconf", b""), Ok(()));
+        assert_eq!(names.rename(b"sflush", b""), Ok(()));
         for (old, new, error) in [
-            ("replconf", "", "No such command in rename-command"),
+            ("sflush", "", "No such command in rename-command"),
             ("backup|start", "x", "No such command in rename-command"),
-            ("set", "psync", "Target command name already exists"),
-            ("sync", "GET", "Target command name already exists"),
+            ("set", "stralgo", "Target command name already exists"),
+            ("trimslots", "GET", "Target command name already exists"),
         ] {
             assert_eq!(names.rename(old.as_bytes(), new.as_bytes()), Err(error), "{old} {new}");
         }

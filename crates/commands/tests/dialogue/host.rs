@@ -10,11 +10,12 @@ use commands::acl::{LoggedDenial, Users};
 use commands::context::Ctx;
 use commands::error::CommandError;
 use commands::host::{
-    CacheInvalidation, ClientAdmin, ClientFilter, Clock, CommandHistogram, CommandLog, CommandLogs,
-    ConfigAdmin, Debugging, LatencyEvent, LatencyEvents, LibraryFacts, Lifecycle, LoggedCommand,
-    MemoryReport, MemoryStat, Migrations, Persistence, PubSub, QueuedCost, Reload, ReplyBufferSetting,
-    RestorePolicy, RunningFunction, ScriptKind, ScriptRequest, Scripting, Secrets, ServerReport,
-    ShutdownOptions, Transfer, TransferTarget, UserAdmin,
+    AcknowledgedCounts, CacheInvalidation, ClientAdmin, ClientFilter, Clock, CommandHistogram, CommandLog,
+    CommandLogs, ConfigAdmin, Debugging, FailoverPlan, LatencyEvent, LatencyEvents, LibraryFacts, Lifecycle,
+    LoggedCommand, MemoryReport, MemoryStat, Migrations, Persistence, PrimaryLink, PubSub, QueuedCost,
+    Reload, ReplicaFacts, ReplicaRole, Replicas, ReplyBufferSetting, RestorePolicy, RunningFunction,
+    ScriptKind, ScriptRequest, Scripting, Secrets, ServerReport, ShutdownOptions, SyncAnswer, Transfer,
+    TransferTarget, UserAdmin,
 };
 use commands::session::{Queued, Session};
 use commands::subscriptions::SubscriptionKind;
@@ -303,6 +304,69 @@ impl Persistence for TestHost {
 impl Migrations for TestHost {
     fn begin_transfer(&self, _: TransferTarget, _: &Session) -> Result<Box<dyn Transfer>, CommandError> {
         Err(CommandError::new("IOERR error or timeout connecting to the client"))
+    }
+}
+
+/// Always a primary without replicas.
+impl PrimaryLink for TestHost {
+    fn replicate(&self, _: &[u8], _: u16) -> bool {
+        false
+    }
+
+    fn promote(&self) {}
+
+    fn replica_role(&self) -> Option<ReplicaRole> {
+        None
+    }
+
+    fn acknowledge(&self) {}
+
+    fn check_role_change(&self) -> Result<(), CommandError> {
+        Ok(())
+    }
+
+    fn fail_over(&self, _: FailoverPlan<'_>) -> Result<(), CommandError> {
+        Err(CommandError::new("ERR FAILOVER requires connected replicas."))
+    }
+
+    fn abort_failover(&self) -> bool {
+        false
+    }
+
+    fn take_over(&self, _: &[u8]) -> Result<(), CommandError> {
+        Err(CommandError::new("ERR PSYNC FAILOVER can't be sent to a master."))
+    }
+}
+
+impl Replicas for TestHost {
+    fn synchronise(&self, _: &Session, _: Option<(&[u8], u64)>) -> SyncAnswer {
+        SyncAnswer::NoData
+    }
+
+    fn acknowledged(&self, _: &Session, _: u64, _: Option<u64>) {}
+
+    fn replicas_at(&self, _: Lsn) -> AcknowledgedCounts {
+        AcknowledgedCounts::default()
+    }
+
+    fn is_replica(&self) -> bool {
+        false
+    }
+
+    fn stream_offset(&self) -> u64 {
+        0
+    }
+
+    fn awaits_channel(&self, _: u64) -> bool {
+        false
+    }
+
+    fn is_stream_expected(&self, _: u64) -> bool {
+        false
+    }
+
+    fn replica_facts(&self) -> Vec<ReplicaFacts> {
+        Vec::new()
     }
 }
 

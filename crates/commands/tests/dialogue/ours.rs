@@ -16,7 +16,7 @@ use commands::table::{CATALOGUE, Index, NUMBERED, ResolvedCommand};
 use config::{Config, SetCaller};
 use keyspace::{Key, Keyspace, Latching, slot_of_hash};
 use sync::Mode;
-use sync::write_log::LogReader;
+use sync::write_log::{Audience, LogReader};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf, Batch, Parser, RequestLimits};
 use wire::response::Reply;
@@ -67,7 +67,7 @@ impl Ours {
             host: TestHost::new(Rc::clone(&clock), Rc::clone(&config), users),
             config,
             clock,
-            log: keyspace.log.attach(0),
+            log: keyspace.log.attach(0, Audience::File),
             is_replaying: false,
         }
     }
@@ -168,7 +168,7 @@ impl Ours {
         };
         let protocol = ctx.session.protocol;
         let result = (command.run)(&mut ctx, args, ReplyRight::new(ReplyBuffer::new(out, protocol)));
-        report.log_request(&mut self.latching, command, args, db, dirty_before);
+        report.log_request(&mut self.latching, (command, None), args, db, dirty_before);
         self.latching.release();
         self.delete_expired();
         let _ = result?;

@@ -1,5 +1,6 @@
 //! Whole databases: visiting, clearing and swapping them, under all latches, which the planner has acquired.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use base::limits::SLOT_COUNT;
@@ -50,21 +51,45 @@ impl Latched<'_> {
     /// Removes all entries of a database (`None`: of all). All slots must be held for writing.
     #[must_use]
     pub fn clear(&mut self, db: Option<DbIndex>) -> Cleared {
+        match db {
+            Some(db) => self.clear_databases(usize::from(db.0)..usize::from(db.0) + 1),
+            None => {
+                self.keyspace.local_expiries.clear();
+                self.clear_databases(self.keyspace.databases())
+            }
+        }
+    }
+
+    /// Removes all entries that were loaded beside the data. All slots must be held for writing.
+    #[must_use]
+    pub fn clear_staged(&mut self) -> Cleared {
+        self.clear_databases(self.keyspace.staged_databases())
+    }
+
+    /// Makes the data that were loaded beside the present ones take their place. Returns the former ones. All slots must be held
+    /// for writing.
+    #[must_use]
+    pub fn swap_in_staged(&mut self) -> Cleared {
+        let keyspace = self.keyspace;
+        keyspace.local_expiries.clear();
+        for db in keyspace.databases().map(|db| DbIndex(db as u16)) {
+            let staged = keyspace.staged(db);
+            if [db, staged].iter().any(|db| keyspace.counters.population(usize::from(db.0)).keys > 0) {
+                self.swap(db, staged);
+            }
+        }
+        self.clear_staged()
+    }
+
+    /// Removes all entries of these databases.
+    fn clear_databases(&mut self, dbs: Range<usize>) -> Cleared {
         let keyspace = self.keyspace;
         // Capacity for all tables: all slots are held meanwhile, and growing would touch several times as
         // many new pages.
         let mut tables = Vec::with_capacity(SLOT_COUNT);
-        let dbs = match db {
-            Some(db) => db.0 as usize..db.0 as usize + 1,
-            None => 0..keyspace.db_count(),
-        };
-        let cleared_places = match db {
-            Some(db) => {
-                let place = keyspace.place(db.0 as usize).number();
-                place..place + 1
-            }
-            None => 0..keyspace.db_count(),
-        };
+        // Most slots have the inline table only, which is looked at first.
+        let mut cleared_places: Vec<TablePlace> = dbs.clone().map(|db| keyspace.place(db)).collect();
+        cleared_places.sort_unstable();
         let now = self.mode.now.0;
         let mut ready = std::mem::take(&mut self.deferred.ready);
         for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
@@ -74,7 +99,7 @@ impl Latched<'_> {
                 data.readers_or_new().clear(&keyspace.reader_totals);
             }
             let mut has_empty = data.has_further_tables();
-            for place in cleared_places.clone().map(TablePlace::numbered) {
+            for place in cleared_places.iter().copied() {
                 match data.table(place) {
                     None if !data.has_further_tables() => break,
                     None => continue,

@@ -106,6 +106,15 @@ impl<'k> HeldSlots<'k> {
         matches!(self.held, Held::Nothing)
     }
 
+    /// Whether a slot is held for writing.
+    pub(crate) fn is_written(&self) -> bool {
+        match &self.held {
+            Held::Nothing | Held::Read(..) => false,
+            Held::Write(..) => true,
+            Held::Several(guards) => guards.iter().any(|(_, guard)| matches!(guard, Guard::Write(_))),
+        }
+    }
+
     /// The data of a slot, if it is held.
     #[inline(always)]
     pub(crate) fn data(&self, slot: Slot) -> Option<&SlotData> {

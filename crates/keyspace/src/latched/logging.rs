@@ -7,10 +7,11 @@ use crate::faults;
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Lsn, Slot};
 use sync::simulation::planted;
-use sync::write_log::LogWriter;
+use sync::write_log::{Audience, LogWriter, Record};
 
 use super::Latched;
 use super::held::Held;
+use crate::store::effects::write_select;
 
 /// A thread's access to the write log.
 #[derive(Default)]
@@ -20,6 +21,8 @@ pub(crate) struct LogAccess {
     /// The end of the newest record on which the replies since the last [`Latched::take_reply_lsn`] depend: a
     /// record about data that the thread has changed or, if `notes_reads`, read.
     reply_lsn: Cell<Lsn>,
+    /// The end of the newest record of a change since the last [`Latched::take_write_lsn`].
+    write_lsn: Cell<Lsn>,
     /// Whether data that a command has only read counts, too.
     pub(crate) notes_reads: bool,
 }
@@ -34,25 +37,62 @@ impl LogAccess {
     pub(crate) fn pass_on(&self, other: &mut Self) {
         other.notes_reads = self.notes_reads;
         self.raise(other.reply_lsn.take());
+        self.raise_written(other.write_lsn.take());
+    }
+
+    /// Notes the end of a record that this thread has appended.
+    #[inline(always)]
+    fn raise_written(&self, end: Lsn) {
+        self.write_lsn.set(self.write_lsn.get().max(end));
+        self.raise(end);
     }
 }
 
 impl Latched<'_> {
-    /// Appends the recorded effects to the log, while the latches are still held.
+    /// Appends the recorded effects to the log, while the latches are still held. Without a latch for writing, they are
+    /// messages to replicas.
     pub fn log_effects(&mut self) {
         if self.effects.is_empty() || (planted(faults::LATE_EFFECTS) && self.effects.size() < 100) {
             return;
         }
-        let Some(end) = self.effects.drain(self.log.writer.as_mut()) else { return };
-        self.log.raise(end);
+        if !self.slots.is_written() {
+            let _ = self.effects.drain(self.log.writer.as_mut(), LogWriter::append_unlatched);
+            return;
+        }
+        let Some(end) = self.effects.drain(self.log.writer.as_mut(), LogWriter::append) else { return };
+        self.log.raise_written(end);
         match &self.slots.held {
             Held::Write(slot, _) => self.keyspace.changes.note(*slot, end),
             Held::Several(guards) if guards.len() == SLOT_COUNT => self.keyspace.changes.note_all(end),
             Held::Several(guards) => {
                 guards.iter().for_each(|(slot, _)| self.keyspace.changes.note(*slot, end))
             }
-            Held::Nothing | Held::Read(..) => unreachable!("effects need a latch for writing"),
+            Held::Nothing | Held::Read(..) => unreachable!("a slot is held for writing"),
         }
+    }
+
+    /// Appends bytes for replicas that belong to no latch: a message, or a request for acknowledgements. `false`: there are
+    /// no replicas.
+    pub fn append_for_replicas(&mut self, bytes: &[u8]) -> bool {
+        self.keyspace.log.has_replicas() && self.append_unlatched(None, Audience::Replicas, &[bytes])
+    }
+
+    /// Appends bytes that belong to no latch: those of requests that change no data. `databases`: the one selected before and
+    /// after them, if they select one. `false`: the log is off.
+    pub fn append_unlatched(
+        &mut self,
+        databases: Option<(DbIndex, DbIndex)>,
+        audience: Audience,
+        parts: &[&[u8]],
+    ) -> bool {
+        let Some(writer) = &mut self.log.writer else { return false };
+        let mut select = Vec::new();
+        let mut record = Record { select_audience: Audience::File, ..Record::for_audience(parts, audience) };
+        if let Some((from, to)) = databases {
+            write_select(&mut select, from);
+            (record.database, record.leaves, record.select) = (Some(from), Some(to), &select);
+        }
+        writer.append_unlatched(&record).is_some()
     }
 
     /// Appends a request in the format of the log at once. Its slot is held for writing.
@@ -64,7 +104,7 @@ impl Latched<'_> {
 
     /// As [`Self::log_effects`], for a slot whose latch is held for writing by the caller.
     pub(crate) fn log_effects_in(&mut self, slot: Slot) {
-        let end = self.effects.drain(self.log.writer.as_mut());
+        let end = self.effects.drain(self.log.writer.as_mut(), LogWriter::append);
         self.note_logged(slot, end);
     }
 
@@ -72,7 +112,7 @@ impl Latched<'_> {
     #[inline]
     fn note_logged(&mut self, slot: Slot, end: Option<Lsn>) {
         if let Some(end) = end {
-            self.log.raise(end);
+            self.log.raise_written(end);
             self.keyspace.changes.note(slot, end);
         }
     }
@@ -133,5 +173,11 @@ impl Latched<'_> {
     #[inline]
     pub fn take_reply_lsn(&mut self) -> Lsn {
         self.log.reply_lsn.take()
+    }
+
+    /// The end of the newest record of a change since the last call.
+    #[inline]
+    pub fn take_write_lsn(&mut self) -> Lsn {
+        self.log.write_lsn.take()
     }
 }

@@ -7,6 +7,7 @@ use collections::{
 };
 
 use crate::latched::Latched;
+use crate::store::effects::EffectOrigin;
 use crate::store::events::EventClass;
 use crate::store::key::Key;
 use crate::store::tracked::KeyPlace;
@@ -59,6 +60,20 @@ impl Latched<'_> {
         due
     }
 
+    /// Whether a key that is held has an expiry.
+    pub(crate) fn has_expiry(&self, key: Key<'_>) -> bool {
+        let entry = self.table(key).and_then(|table| table.find_near(key.guess, key.hash, key.bytes));
+        entry.is_some_and(|entry| entry.expiry().is_some())
+    }
+
+    /// Notes that a key may have a new expiry: on a replica, its primary does not know those that clients set.
+    #[inline(always)]
+    fn follow_expiry(&self, key: &Key<'_>) {
+        if self.effects.origin() == EffectOrigin::Local && self.has_expiry(*key) {
+            self.keyspace.local_expiries.add(key.db, key.bytes);
+        }
+    }
+
     /// Drops an expired entry, or leaves it as garbage for another thread.
     fn discard_expired(&mut self, removed: OwnedEntry) {
         if self.mode.lazy_expire {
@@ -93,6 +108,7 @@ impl Latched<'_> {
             WasThere(upserted.existed && upserted.old_expiry.is_none_or(|at| at > now))
         });
         self.deferred.garbage.extend(old);
+        self.follow_expiry(&key);
         if !was_there.0 {
             if has_expired {
                 self.announce(EventClass::Expired, "expired", key);
@@ -176,6 +192,7 @@ impl Latched<'_> {
             self.record_deletion(*key, self.mode.lazy_expire);
             self.discard_expired(removed);
         }
+        self.follow_expiry(key);
         result
     }
 
@@ -310,6 +327,7 @@ impl Latched<'_> {
             }
             replaced
         });
+        self.follow_expiry(&key);
         self.announce(EventClass::New, "new", key);
         replaced
     }

@@ -13,9 +13,10 @@
 //! Start reading at [`EffectSink`].
 
 use std::io::Write as _;
+use std::ops::Range;
 
 use base::{DbIndex, Lsn};
-use sync::write_log::{LogWriter, Record};
+use sync::write_log::{Appended, Audience, LogWriter, Record};
 
 /// An argument of an effect.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +45,19 @@ impl From<i64> for EffectArg<'_> {
     }
 }
 
+/// Whose changes a thread makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EffectOrigin {
+    /// Those of this server's clients.
+    #[default]
+    Own,
+    /// Those of this server's clients, while it is a replica: they are not part of the stream.
+    Local,
+    /// Those of the primary: its bytes are logged as they are ([`EffectSink::forward`]), and no others.
+    Primary,
+}
+
 /// The effects that a thread has recorded under its latches.
-#[derive(Default)]
 pub struct EffectSink {
     bytes: Vec<u8>,
     /// The databases of the first and of the last effect.
@@ -56,8 +68,16 @@ pub struct EffectSink {
     unit_len: usize,
     /// Whether the current unit is a transaction, in which commands are not units of their own.
     is_transaction: bool,
-    /// Whether effects are dropped (`redis.set_repl` in a script).
-    pub is_muted: bool,
+    /// For which readers effects are (`redis.set_repl` in a script); `None`: they are dropped.
+    audience: Option<Audience>,
+    /// Whose changes these are.
+    origin: EffectOrigin,
+    /// Whether effects are not appended as usual, because of `audience` or `origin`.
+    is_special: bool,
+    /// The ranges of `bytes` that are for some readers only.
+    partial: Vec<(Range<usize>, Audience)>,
+    /// Whether there are changes of data for replicas only.
+    diverges: bool,
     /// The request that selects the first database of the last effects that were appended.
     select: Select,
 }
@@ -81,6 +101,24 @@ const KEPT_CAPACITY: usize = 64 << 10;
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
+impl Default for EffectSink {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            databases: None,
+            unit_at: 0,
+            unit_len: 0,
+            is_transaction: false,
+            audience: Some(Audience::All),
+            origin: EffectOrigin::Own,
+            is_special: false,
+            partial: Vec::new(),
+            diverges: false,
+            select: Select::default(),
+        }
+    }
+}
+
 impl EffectSink {
     /// Whether nothing is recorded.
     #[must_use]
@@ -101,10 +139,9 @@ impl EffectSink {
         db: DbIndex,
         args: impl ExactSizeIterator<Item = A>,
     ) {
-        if self.is_muted {
-            return;
-        }
+        let Some(audience) = self.recording() else { return };
         self.enter(db);
+        let start = self.bytes.len();
         write_header(&mut self.bytes, b'*', args.len());
         for arg in args {
             match arg.into() {
@@ -118,23 +155,84 @@ impl EffectSink {
                 }
             }
         }
+        self.note_audience(start, audience);
         self.unit_len += 1;
+    }
+
+    /// Records a request for replicas of this server that changes no data.
+    pub(crate) fn record_for_replicas<'a>(
+        &mut self,
+        db: DbIndex,
+        args: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) {
+        if self.origin == EffectOrigin::Own
+            && matches!(self.audience, Some(Audience::All | Audience::Replicas))
+        {
+            let (usual, diverges) = (self.audience.replace(Audience::Replicas), self.diverges);
+            self.record(db, args);
+            (self.audience, self.diverges) = (usual, diverges);
+        }
     }
 
     /// Records a request in the format of the log.
     pub(crate) fn record_encoded(&mut self, db: DbIndex, request: &[u8]) {
-        if !self.is_muted {
-            self.enter(db);
-            self.bytes.extend_from_slice(request);
-            self.unit_len += 1;
+        let Some(audience) = self.recording() else { return };
+        self.enter(db);
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(request);
+        self.note_audience(start, audience);
+        self.unit_len += 1;
+    }
+
+    /// For which readers the next effect is; `None`: it is dropped.
+    #[inline]
+    fn recording(&self) -> Option<Audience> {
+        self.audience.filter(|_| self.origin != EffectOrigin::Primary)
+    }
+
+    fn note_audience(&mut self, start: usize, audience: Audience) {
+        if audience != Audience::All {
+            self.partial.push((start..self.bytes.len(), audience));
+            self.diverges |= audience == Audience::Replicas;
         }
+    }
+
+    /// Sets for which readers the following effects are; `None`: they are dropped.
+    pub fn set_audience(&mut self, audience: Option<Audience>) {
+        self.audience = audience;
+        self.note_special();
+    }
+
+    /// Sets whose changes the following ones are.
+    pub fn set_origin(&mut self, origin: EffectOrigin) {
+        self.origin = origin;
+        self.note_special();
+    }
+
+    /// Whose changes the following ones are.
+    #[must_use]
+    pub fn origin(&self) -> EffectOrigin {
+        self.origin
+    }
+
+    fn note_special(&mut self) {
+        self.is_special = self.audience != Some(Audience::All) || self.origin != EffectOrigin::Own;
+    }
+
+    /// Records bytes of the primary's stream, which were run under the latches that are held: those of requests, and those
+    /// before them that changed no data. `from` is the database selected before them, `to` the one after them.
+    pub fn forward(&mut self, (from, to): (DbIndex, DbIndex), bytes: &[u8]) {
+        debug_assert!(self.origin == EffectOrigin::Primary);
+        let first = self.databases.map_or(from, |(first, _)| first);
+        self.databases = Some((first, to));
+        self.bytes.extend_from_slice(bytes);
     }
 
     /// Whether the next effect can be appended to the log without being recorded first: nothing is before it, and it is a
     /// unit of its own.
     #[inline]
     pub(crate) fn appends_at_once(&self) -> bool {
-        self.bytes.is_empty() && !self.is_transaction && !self.is_muted
+        self.bytes.is_empty() && !self.is_transaction && !self.is_special
     }
 
     /// Appends a unit of one request in the format of the log, instead of recording it. As [`Self::drain`].
@@ -142,7 +240,8 @@ impl EffectSink {
     pub(crate) fn append(&mut self, db: DbIndex, request: &[u8], log: Option<&mut LogWriter>) -> Option<Lsn> {
         debug_assert!(self.appends_at_once());
         let select = self.select.of(db);
-        let record = Record { database: Some(db), leaves: Some(db), select, parts: &[request] };
+        let parts = [request];
+        let record = Record { database: Some(db), leaves: Some(db), select, ..Record::new(&parts) };
         log?.append(&record).map(|appended| appended.end)
     }
 
@@ -194,6 +293,9 @@ impl EffectSink {
         if self.unit_len > 1 {
             let at = self.unit_at;
             self.bytes.splice(at..at, MULTI.iter().copied());
+            for (range, _) in self.partial.iter_mut().filter(|(range, _)| range.start >= at) {
+                *range = range.start + MULTI.len()..range.end + MULTI.len();
+            }
             self.bytes.extend_from_slice(EXEC);
         }
         self.unit_len = 0;
@@ -201,19 +303,41 @@ impl EffectSink {
 
     /// Appends the effects to the log. Returns the LSN after them; `None` if there are none, or if the log
     /// is off.
-    pub(crate) fn drain(&mut self, log: Option<&mut LogWriter>) -> Option<Lsn> {
+    pub(crate) fn drain(
+        &mut self,
+        log: Option<&mut LogWriter>,
+        append: fn(&mut LogWriter, &Record<'_>) -> Option<Appended>,
+    ) -> Option<Lsn> {
         debug_assert!(!self.is_transaction, "latches are released after the transaction");
         self.end_command();
+        let diverges = std::mem::take(&mut self.diverges) || self.origin == EffectOrigin::Local;
         let appended = match (self.databases.take(), log) {
             (Some((first, last)), Some(log)) => {
+                if diverges {
+                    log.log().note_divergence();
+                }
                 let select = self.select.of(first);
-                let record =
-                    Record { database: Some(first), leaves: Some(last), select, parts: &[&self.bytes] };
-                log.append(&record).map(|appended| appended.end)
+                let (audience, select_audience) = match self.origin {
+                    EffectOrigin::Own => (Audience::All, Audience::All),
+                    EffectOrigin::Local => (Audience::File, Audience::File),
+                    // The stream has its own requests that select databases.
+                    EffectOrigin::Primary => (Audience::All, Audience::File),
+                };
+                let record = Record {
+                    database: Some(first),
+                    leaves: Some(last),
+                    select,
+                    parts: &[&self.bytes],
+                    audience,
+                    select_audience,
+                    partial: &self.partial,
+                };
+                append(log, &record).map(|appended| appended.end)
             }
             _ => None,
         };
         self.bytes.clear();
+        self.partial.clear();
         if self.bytes.capacity() > KEPT_CAPACITY {
             self.bytes = Vec::new();
         }
@@ -234,7 +358,7 @@ impl Select {
     }
 }
 
-fn write_select(out: &mut Vec<u8>, db: DbIndex) {
+pub(crate) fn write_select(out: &mut Vec<u8>, db: DbIndex) {
     out.extend_from_slice(b"*2\r\n$6\r\nSELECT\r\n");
     write_bulk(out, db.0.to_string().as_bytes());
 }
@@ -285,10 +409,11 @@ mod tests {
     /// The text of the log after `record`, which begins in another database than any effect.
     fn drained(record: impl FnOnce(&mut EffectSink)) -> String {
         let log = Arc::new(WriteLog::new(Lsn(0), 1 << 12, 1, |_| {}));
-        let (mut reader, mut writer) = (log.attach(0).expect("the first reader"), log.writer(0));
+        let (mut reader, mut writer) =
+            (log.attach(0, Audience::File).expect("the first reader"), log.writer(0));
         let mut sink = EffectSink::default();
         record(&mut sink);
-        let end = sink.drain(Some(&mut writer));
+        let end = sink.drain(Some(&mut writer), LogWriter::append);
         assert!(sink.is_empty());
         assert_eq!(end, Some(reader.complete_end()));
         let chunk = reader.bytes(log.end());
@@ -319,6 +444,63 @@ mod tests {
         assert_eq!(
             text,
             "*2 $6 SELECT $1 0 *1 $1 A *2 $6 SELECT $1 1 *1 $5 MULTI *1 $1 B *2 $6 SELECT $1 0 *1 $1 C *1 $4 EXEC "
+        );
+    }
+
+    #[test]
+    fn effects_for_some_readers_are_passed_over_by_the_others() {
+        let log = Arc::new(WriteLog::new(Lsn(0), 1 << 12, 1, |_| {}));
+        let mut file = log.attach(0, Audience::File).expect("the first reader");
+        let mut replicas = log.attach(1, Audience::Replicas).expect("the second reader");
+        let mut writer = log.writer(0);
+        let mut sink = EffectSink::default();
+        let drain = |sink: &mut EffectSink, writer: &mut LogWriter| {
+            let _ = sink.drain(Some(writer), LogWriter::append);
+        };
+        sink.set_audience(Some(Audience::File));
+        request(&mut sink, 0, &["A"]);
+        sink.set_audience(None);
+        request(&mut sink, 0, &["B"]);
+        sink.set_audience(Some(Audience::All));
+        request(&mut sink, 1, &["C"]);
+        sink.record_for_replicas(DbIndex(1), [b"P".as_slice()].into_iter());
+        drain(&mut sink, &mut writer);
+        // A replica's own changes, and the bytes of its primary.
+        sink.set_origin(EffectOrigin::Local);
+        request(&mut sink, 0, &["L"]);
+        sink.record_for_replicas(DbIndex(0), [b"Q".as_slice()].into_iter());
+        drain(&mut sink, &mut writer);
+        sink.set_origin(EffectOrigin::Primary);
+        request(&mut sink, 0, &["D"]);
+        sink.forward((DbIndex(1), DbIndex(1)), b"<raw>");
+        drain(&mut sink, &mut writer);
+        let read = |reader: &mut sync::write_log::LogReader| {
+            let mut all = Vec::new();
+            loop {
+                let chunk = reader.bytes(Lsn(u64::MAX));
+                let size = chunk.len();
+                if size == 0 {
+                    return String::from_utf8_lossy(&all).replace("\r\n", " ");
+                }
+                all.extend(chunk.pieces.concat());
+                reader.advance(size);
+            }
+        };
+        let select = |db: u16| format!("*2 $6 SELECT $1 {db} ");
+        let (begin, end) = ("*1 $5 MULTI ", "*1 $4 EXEC ");
+        assert_eq!(
+            read(&mut file),
+            format!(
+                "{}{begin}*1 $1 A {}*1 $1 C {end}{}*1 $1 L {}<raw>",
+                select(0),
+                select(1),
+                select(0),
+                select(1)
+            )
+        );
+        assert_eq!(
+            read(&mut replicas),
+            format!("{}{begin}{}*1 $1 C *1 $1 P {end}<raw>", select(0), select(1))
         );
     }
 

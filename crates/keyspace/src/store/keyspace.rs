@@ -9,10 +9,11 @@
 //!    the other databases are in `hints.rs`.
 //! 3. Latches are acquired in ascending slot order.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use base::limits::{SLOT_COUNT, THREAD_COUNT_MAX};
-use base::{Lsn, Slot};
+use base::{DbIndex, Lsn, Slot};
 use collections::{Heap, Hint, KeyHasher, Retired};
 use sync::LatchTable;
 use sync::atomic::{AtomicUsize, Ordering};
@@ -23,6 +24,7 @@ use crate::store::changes::LastChanges;
 use crate::store::counters::AllCounters;
 use crate::store::events::Observer;
 use crate::store::hints::{FurtherHints, new_hint};
+use crate::store::local_expiries::LocalExpiries;
 use crate::store::places::{Places, TablePlace};
 use crate::store::readers::ReaderTotals;
 use crate::store::slot_data::SlotData;
@@ -37,6 +39,9 @@ const FREED_COUNT_MAX: usize = 1024;
 /// The buffer of the write log if the caller provides none, in bytes. Allocated when the log is first on.
 const LOG_CAPACITY: usize = 1 << 20;
 
+/// With more databases than this, none can be loaded beside the present data.
+const STAGED_DB_COUNT_MAX: usize = 4096;
+
 /// Vacant memory that is always kept, in bytes.
 const VACANT_SIZE_MIN: usize = 16 << 20;
 
@@ -49,6 +54,9 @@ pub struct Keyspace {
     heaps: Box<[Heap]>,
     hasher: KeyHasher,
     db_count: usize,
+    /// The databases that no request can select, into which data are loaded beside the present ones: as many as the others, with
+    /// the numbers behind theirs; or none.
+    staged_db_count: usize,
     /// Where the tables of each database are.
     pub(crate) places: Places,
     pub(crate) further_hints: FurtherHints,
@@ -66,6 +74,8 @@ pub struct Keyspace {
     pub(crate) changes: LastChanges,
     /// The snapshot that is being taken, if any.
     pub snapshot: SnapshotState,
+    /// Keys whose expiry no primary knows.
+    pub local_expiries: LocalExpiries,
     /// The receiver of events.
     observer: Option<Box<dyn Observer>>,
 }
@@ -85,20 +95,24 @@ impl Keyspace {
         heaps: Vec<Heap>,
         wake: impl Fn(u64) + Send + Sync + 'static,
     ) -> Self {
+        let staged_db_count = if db_count > STAGED_DB_COUNT_MAX { 0 } else { db_count };
+        let all_count = db_count + staged_db_count;
         Self {
             slots: LatchTable::new(SLOT_COUNT, |_| (new_hint(), SlotData::new()), Box::new(wake)),
             heaps: heaps.into(),
             hasher: KeyHasher::new(seed),
             db_count,
-            places: Places::new(db_count),
-            further_hints: FurtherHints::new(db_count),
+            staged_db_count,
+            places: Places::new(all_count),
+            further_hints: FurtherHints::new(all_count),
             segments: Arc::default(),
             retired_bytes: AtomicUsize::new(0),
-            counters: AllCounters::new(db_count),
+            counters: AllCounters::new(all_count),
             reader_totals: ReaderTotals::default(),
             log: Arc::new(WriteLog::new(Lsn(0), LOG_CAPACITY, THREAD_COUNT_MAX, |_| {})),
             changes: LastChanges::new(),
-            snapshot: SnapshotState::new(db_count),
+            snapshot: SnapshotState::new(all_count),
+            local_expiries: LocalExpiries::default(),
             observer: None,
         }
     }
@@ -125,6 +139,29 @@ impl Keyspace {
     #[must_use]
     pub fn db_count(&self) -> usize {
         self.db_count
+    }
+
+    /// Whether data can be loaded beside the present ones.
+    #[must_use]
+    pub fn can_stage(&self) -> bool {
+        self.staged_db_count > 0
+    }
+
+    /// The database into which the data of a database are loaded beside the present ones. [`Self::can_stage`] must be true.
+    #[must_use]
+    pub fn staged(&self, db: DbIndex) -> DbIndex {
+        assert!(usize::from(db.0) < self.staged_db_count, "a database with a staged one");
+        DbIndex(db.0 + self.db_count as u16)
+    }
+
+    /// The databases that requests can select.
+    pub(crate) fn databases(&self) -> Range<usize> {
+        0..self.db_count
+    }
+
+    /// The databases into which data are loaded beside the present ones.
+    pub(crate) fn staged_databases(&self) -> Range<usize> {
+        self.db_count..self.db_count + self.staged_db_count
     }
 
     /// The place of a database's tables. Exact while a latch is held.

@@ -32,12 +32,15 @@ use base::Lsn;
 use config::{Appendfsync, Config};
 use os::clock::{self, Ticks, Uptime};
 use sync::atomic::Ordering;
+use sync::simulation::planted;
 use sync::write_log::LogReader;
 
 use crate::append_only::{AppendOnly, Figures, WriterControl};
 use crate::disk::Disk;
+use crate::faults;
 use crate::files::{AppendOnlyFiles, FilesError};
 use crate::reading::timestamp_annotation;
+use crate::stream::{StreamMarks, StreamOffset};
 use failing::{Failed, Failure};
 use grouping::Grouping;
 use host::{report_delayed_sync, sync_event};
@@ -64,6 +67,9 @@ const RETAINED_SHARE: u64 = 4;
 /// load the thread writes larger pieces, and no worker has to wake it.
 const WRITE_DELAY: Duration = Duration::from_millis(1);
 
+/// The interval of positions in the replication stream that follow no requests, in milliseconds.
+const MARK_INTERVAL_MS: i64 = 1000;
+
 /// The longest sleep.
 const SLEEP_MAX: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 500 });
 
@@ -85,6 +91,12 @@ pub struct Writer<D: Disk> {
     annotated_at: i64,
     /// Whether the last write ended between two records.
     is_between_records: bool,
+    /// The positions in the replication stream that the file has.
+    marks: StreamMarks,
+    /// When the last one was due that follows no requests.
+    marked_at: Uptime,
+    /// The divergences of the log that the files in effect include; `None`: there is no base yet.
+    divergence_count: Option<u64>,
     failure: Option<Failure>,
     /// Whether the former files lack changes, which are on disk only with the base that is being written.
     has_gap: bool,
@@ -143,9 +155,11 @@ where
         files: AppendOnlyFiles<D>,
         reader: LogReader,
     ) -> std::io::Result<()> {
-        show_beginning(host, files.total_size(), false);
-        let begin = move |control: &_| Some(Self::new(host, files, Some(reader), control));
-        Self::start_with(host, begin)
+        let (size, divergence_count) = (files.total_size(), Some(host.log().divergence_count()));
+        let begin = move |control: &_| {
+            Some(Self { divergence_count, ..Self::new(host, files, Some(reader), control) })
+        };
+        Self::start_with(host, (size, false), begin)
     }
 
     /// Starts the thread, which begins with a snapshot. The files have begun for this purpose.
@@ -157,8 +171,9 @@ where
         files: AppendOnlyFiles<D>,
         purpose: Purpose,
     ) -> std::io::Result<()> {
-        show_beginning(host, files.total_size(), true);
-        Self::start_with(host, move |control| Some(Self::beginning(host, files, purpose, control)))
+        let size = files.total_size();
+        let begin = move |control: &_| Some(Self::beginning(host, files, purpose, control));
+        Self::start_with(host, (size, true), begin)
     }
 
     /// As [`Self::start_with_snapshot`], in the files that `open` returns.
@@ -170,19 +185,21 @@ where
         purpose: Purpose,
         open: impl FnOnce(&WriterControl) -> Option<AppendOnlyFiles<D>> + Send + 'static,
     ) -> std::io::Result<()> {
-        show_beginning(host, 0, true);
-        Self::start_with(host, move |control| {
+        Self::start_with(host, (0, true), move |control| {
             let files = open(control)?;
             show_beginning(host, files.total_size(), true);
             Some(Self::beginning(host, files, purpose, control))
         })
     }
 
+    /// Starts the thread of files of this size, of which it is shown whether they have no base yet.
     fn start_with(
         host: &'static dyn WriterHost,
+        (size, is_beginning): (u64, bool),
         begin: impl FnOnce(&Arc<WriterControl>) -> Option<Self> + Send + 'static,
     ) -> std::io::Result<()> {
-        host.append_only().start_thread(move |control| match begin(control) {
+        let show = || show_beginning(host, size, is_beginning);
+        host.append_only().start_thread(show, move |control| match begin(control) {
             Some(mut writer) => {
                 while writer.turn() {}
                 writer.end();
@@ -227,6 +244,9 @@ where
             synced: Position { lsn, is_between_records: true },
             annotated_at: 0,
             is_between_records: true,
+            marks: StreamMarks::default(),
+            marked_at: Uptime::now(),
+            divergence_count: None,
             failure: None,
             has_gap: false,
             is_stopping: false,
@@ -316,6 +336,14 @@ where
         }
         let size = self.append_changes(if is_always { usize::MAX } else { WRITE_SIZE_MAX })?;
         if size == 0 {
+            // What is for replicas only is passed over, and is as durable as what is before it: replicas wait for that.
+            if is_always && self.reader.as_ref().is_some_and(|reader| reader.lsn() > self.synced.lsn) {
+                self.sync_now(sync_event(Appendfsync::Always))?;
+            }
+            if Uptime::now().ms_since(self.marked_at) >= MARK_INTERVAL_MS {
+                self.marked_at = Uptime::now();
+                self.mark_end()?;
+            }
             self.release_replies();
             return Ok(0);
         }
@@ -357,6 +385,9 @@ where
         if self.config.aof_timestamp_enabled && self.is_between_records {
             self.annotate()?;
         }
+        if self.marks.are_lost() {
+            self.mark_end()?;
+        }
         let append_only = self.append_only();
         let Some(reader) = &mut self.reader else { return Ok(0) };
         // The cut is loaded afterwards, so a cut within the readable bytes is seen.
@@ -373,10 +404,15 @@ where
         let size = first.len() + second.len();
         let is_whole = size == chunk.len();
         let started = Ticks::now();
-        self.files.append_pieces(&[first, second]).map_err(Failed::Write)?;
+        let end = Lsn(chunk.start.0 + size as u64);
+        let at = if is_whole { position_at(self.host, self.divergence_count, end) } else { None };
+        let mark = self.marks.after(size, at);
+        let pieces =
+            if planted(faults::EARLY_MARK) { [&mark[..], first, second] } else { [first, second, &mark[..]] };
+        self.files.append_pieces(&pieces).map_err(Failed::Write)?;
         reader.pass(size);
         self.is_between_records = is_whole;
-        self.figures().size.fetch_add(size as u64, Ordering::Relaxed);
+        self.figures().size.fetch_add((size + mark.len()) as u64, Ordering::Relaxed);
         self.note_latency(started, "aof-write");
         Ok(size)
     }
@@ -392,6 +428,16 @@ where
         self.files.append(&annotation).map_err(Failed::Write)?;
         self.annotated_at = now;
         self.figures().size.fetch_add(annotation.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes the position of the end, if the file does not have it.
+    fn mark_end(&mut self) -> Result<(), Failed> {
+        let reader = self.reader.as_ref().filter(|_| self.is_between_records && self.files.is_open());
+        let at = reader.and_then(|reader| position_at(self.host, self.divergence_count, reader.lsn()));
+        let Some(mark) = self.marks.at_end(at) else { return Ok(()) };
+        self.files.append(&mark).map_err(Failed::Write)?;
+        self.figures().size.fetch_add(mark.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -457,11 +503,20 @@ where
     /// the former files lack changes, nothing more is durable before the base is complete.
     fn note_durable(&mut self) {
         if !self.rewriting.is_beginning() {
-            self.figures().is_beginning.store(false, Ordering::Relaxed);
+            self.show_base();
             self.close_gap();
         }
         if !self.has_gap {
             self.append_only().advance_durable(self.synced.lsn);
+        }
+    }
+
+    /// Shows that the files have a base, unless another thread takes the place of this one: its files have none yet.
+    fn show_base(&self) {
+        let is_beginning = &self.figures().is_beginning;
+        if is_beginning.load(Ordering::Relaxed) {
+            let show = || is_beginning.store(false, Ordering::Relaxed);
+            self.append_only().at_end_of(&self.control, show);
         }
     }
 
@@ -479,6 +534,14 @@ where
         let written = self.reader.as_ref().map_or(end, LogReader::lsn);
         figures.written.store(written.0, Ordering::Release);
     }
+}
+
+/// The position in the replication stream of the data of a file up to an LSN, which ends a complete record. `divergence_count`: of
+/// the files.
+fn position_at(host: &dyn WriterHost, divergence_count: Option<u64>, lsn: Lsn) -> Option<StreamOffset> {
+    let at = host.stream_offset(lsn)?;
+    // Read afterwards: whatever sets another position has noted that before.
+    (divergence_count == Some(host.log().divergence_count())).then_some(at)
 }
 
 /// Shows that a thread writes the files, or is about to.

@@ -144,9 +144,11 @@ impl Run {
             ("used-mem", self.settings.used_memory.to_string()),
             ("aof-base", is_base.to_string()),
         ];
-        for (name, value) in properties {
+        let mut cut_properties = self.snapshots.cut_properties.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, value) in properties.into_iter().chain(std::mem::take(&mut *cut_properties)) {
             encoder.write_aux(name.as_bytes(), value.as_bytes(), &mut bytes);
         }
+        drop(cut_properties);
         let mut libraries = self.snapshots.cut_libraries.lock().unwrap_or_else(PoisonError::into_inner);
         for source in std::mem::take(&mut *libraries) {
             encoder.write_function(&source, &mut bytes);
@@ -392,9 +394,7 @@ impl<'a> Walker<'a> {
         if self.run.snapshots.preserved.size() >= PRESERVED_SIZE {
             self.run.snapshots.preserved.take(|mut records| _ = self.run.write(&mut records));
         }
-        if self.run.settings.key_delay != 0 {
-            self.delay();
-        }
+        self.delay();
         self.sleep_if_due();
     }
 
@@ -415,15 +415,22 @@ impl<'a> Walker<'a> {
         self.worked_since = Ticks::now();
     }
 
-    /// `rdb-key-save-delay`, in short parts, so that a cancelled snapshot ends soon.
+    /// `rdb-key-save-delay`, in short parts, so that a cancelled snapshot ends soon, and another delay takes effect.
     fn delay(&mut self) {
+        let snapshots = self.run.snapshots;
+        if snapshots.key_delay() == 0 {
+            return;
+        }
         self.undelayed += self.portion_len as u64;
-        let delay = self.run.settings.key_delay;
-        let keys_a_micro = if delay < 0 { u64::from(delay.unsigned_abs()) } else { 1 };
-        let micros = self.undelayed / keys_a_micro * delay.max(1) as u64;
-        self.undelayed %= keys_a_micro;
-        let until = Uptime::now().plus(Duration::from_micros(micros));
-        while Uptime::now() < until && !self.run.is_over() {
+        let begun = Uptime::now();
+        loop {
+            let delay = snapshots.key_delay();
+            let keys_a_micro = if delay < 0 { delay.unsigned_abs() } else { 1 };
+            let micros = if delay == 0 { 0 } else { self.undelayed / keys_a_micro * delay.max(1) as u64 };
+            if Uptime::now() >= begun.plus(Duration::from_micros(micros)) || self.run.is_over() {
+                self.undelayed %= keys_a_micro;
+                break;
+            }
             sync::thread::sleep(Duration::from_micros(micros.min(10_000)));
         }
         self.worked_since = Ticks::now();

@@ -2,7 +2,7 @@
 
 use config::{Config, MaxmemoryPolicy, RdbVersion};
 use keyspace::Aging;
-use rdb::{RecordHead, Usage, Version};
+use rdb::{Family, RecordHead, Usage, Version};
 
 use super::wakes::WALKER_COUNT_MAX;
 
@@ -20,12 +20,12 @@ pub struct Settings {
     pub(super) has_checksum: bool,
     encoding: Encoding,
     wanted_version: RdbVersion,
+    /// The family of versions that those who receive it read; `None`: the version is a matter of configuration.
+    family: Option<Family>,
     /// Number of threads.
     pub(super) thread_count: usize,
     /// The percentage of time for which a thread may work.
     pub(super) cpu_percent: u32,
-    /// `rdb-key-save-delay`: microseconds for a key; negative: keys for a microsecond.
-    pub(super) key_delay: i32,
     /// Bytes of preserved entries at which changes begin to wait.
     pub(super) preserved_size_max: usize,
     /// The CPUs that its threads may use; empty: all.
@@ -61,9 +61,9 @@ impl Settings {
             has_checksum: config.rdbchecksum,
             encoding: Encoding { version: Version::V11, is_packing: config.rdbcompression, usage },
             wanted_version: config.rdb_version,
+            family: None,
             thread_count: usize::from(config.snapshot_threads).clamp(1, WALKER_COUNT_MAX),
             cpu_percent: config.snapshot_cpu_percent.clamp(1, 100),
-            key_delay: config.rdb_key_save_delay,
             preserved_size_max: preserved_size_max(config, system_memory),
             cpus: config::parse_cpu_list(&config.bgsave_cpulist).unwrap_or_default(),
             now_ms,
@@ -79,9 +79,19 @@ impl Settings {
         settings
     }
 
+    /// The settings for replicas that read the versions of a family: Redis 7.2 reads 11, and field expiries need more.
+    #[must_use]
+    pub fn for_family(mut self, family: Family) -> Self {
+        self.family = Some(family);
+        self
+    }
+
     /// Decides the version: by default the oldest that holds the data.
     pub(super) fn decide_version(&mut self, has_volatile_members: bool) {
         self.encoding.version = match self.wanted_version {
+            _ if self.family == Some(Family::Redis) && has_volatile_members => Version::V12,
+            _ if self.family == Some(Family::Valkey) && has_volatile_members => Version::V80,
+            _ if self.family.is_some() => Version::V11,
             RdbVersion::Auto if has_volatile_members => Version::V80,
             RdbVersion::Auto | RdbVersion::V11 => Version::V11,
             RdbVersion::V9 => Version::V9,

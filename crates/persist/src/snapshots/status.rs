@@ -11,8 +11,9 @@ use super::{SaveKind, SnapshotPurpose};
 
 /// See the module documentation. Times in seconds are Unix times; -1: none.
 pub struct Status {
-    /// Whether the snapshot that is being taken is a dump.
+    /// Whether the snapshot that is being taken is a dump, and whether it is one for replicas.
     is_dump: AtomicBool,
+    is_for_replicas: AtomicBool,
     /// The start of the running snapshot, in milliseconds of the monotonic clock; 0: none is being taken.
     began_ms: AtomicI64,
     last_save: AtomicI64,
@@ -39,7 +40,7 @@ pub struct Status {
 /// A reading of [`Status`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SaveFigures {
-    /// Whether a dump is being written.
+    /// Whether a dump is being written, or a snapshot for replicas.
     pub is_saving: bool,
     /// Seconds since it began; -1: none.
     pub current_seconds: i64,
@@ -64,6 +65,7 @@ impl Status {
         Self {
             waiting: Mutex::default(),
             is_dump: AtomicBool::new(false),
+            is_for_replicas: AtomicBool::new(false),
             began_ms: AtomicI64::new(0),
             last_save: AtomicI64::new(started_at_seconds),
             last_try: AtomicI64::new(0),
@@ -107,6 +109,7 @@ impl Status {
         let is_foreground = purpose == SnapshotPurpose::Dump(SaveKind::Foreground);
         self.reports_failure.store(!is_foreground, Ordering::Relaxed);
         self.is_dump.store(is_dump, Ordering::Relaxed);
+        self.is_for_replicas.store(purpose == SnapshotPurpose::Replicas, Ordering::Relaxed);
         self.began_ms.store(now.to_raw().max(1), Ordering::Relaxed);
         if is_dump {
             self.save_count.fetch_add(1, Ordering::Relaxed);
@@ -175,11 +178,18 @@ impl Status {
         self.is_dump.load(Ordering::Relaxed)
     }
 
+    /// Whether the snapshot that is being taken is for replicas.
+    #[must_use]
+    pub fn is_for_replicas(&self) -> bool {
+        self.is_for_replicas.load(Ordering::Relaxed)
+    }
+
     /// All figures.
     #[must_use]
     pub fn figures(&self) -> SaveFigures {
         let began_ms = self.began_ms.load(Ordering::Relaxed);
-        let is_saving = self.is_saving() && began_ms > 0;
+        let is_base = !self.is_saving() && !self.is_for_replicas.load(Ordering::Relaxed);
+        let is_saving = began_ms > 0 && !is_base;
         let is_any = began_ms > 0;
         SaveFigures {
             is_saving,

@@ -15,6 +15,7 @@ use crate::connection::record::ClientRecord;
 use crate::connection::token::Token;
 use crate::mail::Mail;
 use crate::shared::Shared;
+use crate::shared::pause::PauseReason;
 
 impl Shared {
     /// The lines of the connections that match the filter, ascending by id.
@@ -82,7 +83,7 @@ impl Shared {
     /// Pauses clients for this time. A pause in force is extended, never shortened, and the stricter kind holds.
     pub fn pause_clients(&self, time: Duration, writes_only: bool) {
         let now = Uptime::now();
-        self.modes.pause.begin(&self.modes.flags, now, now.plus(time), writes_only);
+        self.modes.pause.begin(&self.modes.flags, PauseReason::Command, now, now.plus(time), writes_only);
     }
 
     /// Publishes what a line about the connection shows, before it is logged with a denial.
@@ -121,7 +122,12 @@ fn facts(record: &ClientRecord, now: i64) -> ClientFacts {
     let texts = record.texts().clone();
     ClientFacts {
         id: record.id,
-        kind: if record.has_subscriptions() { ClientKind::Pubsub } else { ClientKind::Normal },
+        kind: match record.is_primary {
+            true => ClientKind::Primary,
+            false if has_flag(record, SessionFlags::REPLICA) => ClientKind::Replica,
+            false if record.has_subscriptions() => ClientKind::Pubsub,
+            false => ClientKind::Normal,
+        },
         peer: record.endpoints.peer.clone(),
         local: record.endpoints.local.clone(),
         user: texts.user,
@@ -136,6 +142,10 @@ fn facts(record: &ClientRecord, now: i64) -> ClientFacts {
     }
 }
 
+fn has_flag(record: &ClientRecord, flag: SessionFlags) -> bool {
+    SessionFlags::from_bits_truncate(record.session.flags.value() as u32).contains(flag)
+}
+
 fn capa(record: &ClientRecord) -> &'static str {
     if record.session.follows_redirects.value() != 0 { "r" } else { "" }
 }
@@ -144,6 +154,9 @@ fn capa(record: &ClientRecord) -> &'static str {
 fn flags(record: &ClientRecord) -> String {
     let set = SessionFlags::from_bits_truncate(record.session.flags.value() as u32);
     let letters = [
+        ('M', record.is_primary),
+        ('S', set.contains(SessionFlags::REPLICA)),
+        ('C', set.contains(SessionFlags::SNAPSHOT_CHANNEL)),
         ('O', set.contains(SessionFlags::MONITOR)),
         ('P', set.contains(SessionFlags::SUBSCRIBED)),
         ('x', record.session.multi.value() != 0),
@@ -254,7 +267,7 @@ impl ClientRecord {
     /// Whether it may be closed to free memory.
     pub fn is_evictable(&self) -> bool {
         let flags = SessionFlags::from_bits_truncate(self.session.flags.value() as u32);
-        !flags.contains(SessionFlags::NO_EVICT)
+        !self.is_primary && !flags.contains(SessionFlags::NO_EVICT)
     }
 
     /// Its token, if that worker serves it.

@@ -122,14 +122,15 @@ impl Shared {
         let memory = self.memory_use(0);
         let gaps = memory.gaps();
         let whole = |number: u64| MemoryStat::Integer(number as i64);
+        let (feed, replicas) = (self.replication.feed.figures(), self.replication.replicas.all());
         let mut stats = vec![
             ("peak.allocated", whole(memory.peak)),
             ("total.allocated", whole(memory.used)),
             ("startup.allocated", whole(memory.startup)),
-            ("replication.backlog", whole(0)),
+            ("replication.backlog", whole(feed.memory_bytes.min(feed.size))),
             ("replicas.repl.buffer", whole(0)),
             ("replica.fullsync.buffer", whole(0)),
-            ("clients.slaves", whole(0)),
+            ("clients.slaves", whole(replicas.iter().map(|replica| replica.memory_bytes()).sum())),
             ("clients.normal", whole(memory.clients)),
             ("cluster.links", whole(0)),
             ("cluster.slot_import", whole(0)),

@@ -7,6 +7,7 @@ use base::Lsn;
 use commands::error::CommandError;
 use commands::session::Session;
 use config::{Appendfsync, Config, Id, OomScoreAdj, SetCaller, SetError};
+use os::clock::Uptime;
 use os::process;
 use sync::Mutex;
 
@@ -15,6 +16,7 @@ use crate::disk;
 use crate::logging;
 use crate::mail::Mail;
 use crate::persistence::{append_only, saving};
+use crate::replication::change;
 use crate::shared::Shared;
 use crate::shared::certificates::concerns_tls;
 use crate::shared::modes::GlobalFlags;
@@ -72,17 +74,38 @@ impl Shared {
         Ok(self.keyspace.log.end())
     }
 
+    /// Publishes the configuration with the present role of the server, for `CONFIG GET` and `CONFIG REWRITE`.
+    pub fn configure_role(&self) {
+        let _setting = self.config.lock_changes();
+        let config = change::configured(self, &self.config.load());
+        self.publish_config(config);
+    }
+
     fn publish_config(&self, config: Config) {
         self.guard_writes(&config);
+        self.follow_role(&config);
+        self.replication.follow_config(&config);
+        self.snapshots.set_key_delay(config.rdb_key_save_delay);
         self.config.publish(config);
         self.workers.post_all(|| Mail::ConfigChanged);
     }
 
     /// Refuses writes if they require replicas, because there are none, or if the data could not be saved.
     pub fn guard_writes(&self, config: &Config) {
-        let wants_replicas = config.min_replicas_to_write > 0 && config.min_replicas_max_lag > 0;
-        self.modes.flags.set(GlobalFlags::NO_REPLICAS, wants_replicas);
+        self.guard_replica_count(config);
         saving::guard_writes(self, config);
+    }
+
+    /// Refuses writes while fewer replicas are up to date than they require.
+    pub fn guard_replica_count(&self, config: &Config) {
+        let wanted = config.min_replicas_to_write;
+        let lag_max = config.min_replicas_max_lag;
+        let lacks = wanted > 0
+            && lag_max > 0
+            && self.replication.replicas.good_count(lag_max, Uptime::now()) < wanted;
+        if self.modes.flags.is_set(GlobalFlags::NO_REPLICAS) != lacks {
+            self.modes.flags.set(GlobalFlags::NO_REPLICAS, lacks);
+        }
     }
 
     /// Makes all workers update their flags before their next command: the first connection in broadcast mode

@@ -1,4 +1,5 @@
-//! The end of the server: on a signal or by `SHUTDOWN`, after a save if one is requested, every worker sends its output,
+//! The end of the server: on a signal or by `SHUTDOWN`, after replicas have all changes and the data was saved, if that is
+//! requested, every worker sends its output,
 //! closes its connections and ends. The last one wakes the process's first thread, which cleans up.
 
 use std::time::Duration;
@@ -13,6 +14,8 @@ use sync::simulation;
 
 use crate::persistence::saving;
 use crate::shared::Shared;
+use crate::shared::modes::GlobalFlags;
+use crate::shared::pause::{ENDLESS_MS, PauseReason};
 use crate::shared::pending_shutdown::Origin;
 
 /// The origin of a shutdown.
@@ -26,9 +29,6 @@ pub enum Cause {
 const CANNOT: CommandError = CommandError::new("ERR Errors trying to SHUTDOWN. Check logs.");
 const NONE_IN_PROGRESS: CommandError = CommandError::new("ERR No shutdown in progress.");
 
-/// For how long writes are paused while the data is saved. The end of the save ends the pause earlier.
-const PAUSE_MS: i64 = i64::MAX / 4;
-
 /// How long the end of the process waits for commands that run: their clients have no reply, and their effects are not
 /// logged. Several times as long as the output of clients may take.
 const END_TIME_MAX: Duration = Duration::from_secs(10);
@@ -37,28 +37,100 @@ const END_TIME_MAX: Duration = Duration::from_secs(10);
 const CANCELLED_MS: i64 = 10_000;
 
 impl Shared {
-    /// Begins to end the server: at once, or after the data was saved. Returns whether the client, if any, gets a reply
-    /// if that fails.
+    /// Begins to end the server: at once, or after replicas have all changes and the data was saved. Returns whether the
+    /// client, if any, gets a reply if that fails.
     pub fn shut_down(&'static self, cause: Cause) -> Result<bool, CommandError> {
-        let (save, force, client) = match &cause {
-            Cause::Signal(flags) if flags.save => (Some(true), flags.force, None),
-            Cause::Signal(flags) if flags.nosave => (Some(false), flags.force, None),
-            Cause::Signal(flags) => (None, flags.force, None),
-            Cause::Command(options, client) => (options.save, options.force, Some(*client)),
+        let (save, force, now, client) = match &cause {
+            Cause::Signal(flags) => {
+                let save = (flags.save || flags.nosave).then_some(flags.save);
+                (save, flags.force, flags.now, None)
+            }
+            Cause::Command(options, client) => (options.save, options.force, options.now, Some(*client)),
         };
         // A second signal ends a server that can't save its data.
-        let is_signal = client.is_none();
-        let force = force || is_signal && self.modes.shutdown.has_failed();
+        let force = force || client.is_none() && self.modes.shutdown.has_failed();
         log::warn!("User requested shutdown...");
-        if self.modes.is_loading() {
+        if self.modes.flags.is_set(GlobalFlags::LOADING) {
             log::warn!("Received shutdown during loading, exiting now.");
             self.end();
             return Ok(false);
         }
+        if !now && self.modes.shutdown.join(client) {
+            return Ok(true);
+        }
+        let origin = Origin { clients: client.into_iter().collect(), save, force };
+        let timeout_ms = i64::from(self.config.load().shutdown_timeout) * 1000;
+        if !now && timeout_ms > 0 && !self.have_replicas_all() {
+            return match self.modes.shutdown.begin_waiting(origin, Uptime::now().plus_ms(timeout_ms)) {
+                true => {
+                    log::info!("Waiting for replicas before shutting down.");
+                    self.pause_writes();
+                    Ok(true)
+                }
+                false => Err(CANNOT),
+            };
+        }
+        self.save_and_end(origin)
+    }
+
+    /// Whether each replica has acknowledged everything.
+    fn have_replicas_all(&self) -> bool {
+        let replicas = self.replication.replicas.all();
+        let end = self.replication.feed.end_offset();
+        replicas.iter().all(|replica| replica.has_applied(end))
+    }
+
+    fn pause_writes(&self) {
+        let now = Uptime::now();
+        let until = now.plus_ms(ENDLESS_MS);
+        self.modes.pause.begin(&self.modes.flags, PauseReason::Shutdown, now, until, true);
+    }
+
+    /// Continues with a shutdown that waits for replicas, if they have everything or the time is over.
+    fn end_waiting(&'static self, deadline: Uptime) {
+        if Uptime::now() < deadline && !self.have_replicas_all() {
+            return;
+        }
+        let Some(origin) = self.modes.shutdown.take_waiting() else { return };
+        let clients = origin.clients.clone();
+        if self.save_and_end(origin).is_err() {
+            log::warn!("Errors trying to shut down the server. Check the logs for more information.");
+            self.refuse_shutdown(&clients);
+        }
+    }
+
+    /// Logs which replicas do not have everything.
+    fn log_replicas(&self) {
+        let replicas = self.replication.replicas.all();
+        if replicas.is_empty() {
+            return;
+        }
+        let (end, mut count) = (self.replication.feed.end_offset(), 0);
+        for replica in &replicas {
+            let offset = replica.applied();
+            if offset >= end {
+                count += 1;
+                continue;
+            }
+            log::warn!(
+                "Lagging replica {}:{} reported offset {offset}, {} behind the primary, state={}.",
+                replica.address(),
+                replica.declared.port,
+                end - offset,
+                replica.state_word()
+            );
+        }
+        log::info!("{count} of {} replicas are in sync when shutting down.", replicas.len());
+    }
+
+    /// Ends the server at once, or after the data was saved.
+    fn save_and_end(&'static self, origin: Origin) -> Result<bool, CommandError> {
+        let is_signal = origin.clients.is_empty();
+        self.log_replicas();
         // Before its first base is complete, the append-only file does not contain the data, but the next start loads it.
         let append_only = &self.persistence.append_only.figures;
         if self.config.load().appendonly && append_only.is_beginning.load(Ordering::Relaxed) {
-            if !force {
+            if !origin.force {
                 log::warn!("Writing initial AOF, can't exit.");
                 if is_signal {
                     self.note_signal_failure();
@@ -74,24 +146,26 @@ impl Shared {
                 self.modes.shutdown.note_loss();
             }
         }
-        if !save.unwrap_or_else(|| !self.config.load().save.0.is_empty()) {
+        if !origin.save.unwrap_or_else(|| !self.config.load().save.0.is_empty()) {
             self.end();
             return Ok(false);
         }
-        if !self.modes.shutdown.begin(Origin { client, force }) {
+        if !self.modes.shutdown.begin(origin) {
             return Err(CANNOT);
         }
         log::warn!("Saving the final RDB snapshot before exiting.");
-        let now = Uptime::now();
-        self.modes.pause.begin(&self.modes.flags, now, now.plus_ms(PAUSE_MS), true);
+        self.pause_writes();
         self.continue_shutdown();
         Ok(true)
     }
 
-    /// Begins to save for a pending shutdown, when no other snapshot is being taken. Called every tick.
+    /// Continues with a pending shutdown: begins to save when no other snapshot is being taken. Called every tick.
     pub fn continue_shutdown(&'static self) {
         if !self.modes.shutdown.is_pending() {
             return;
+        }
+        if let Some(deadline) = self.modes.shutdown.deadline() {
+            return self.end_waiting(deadline);
         }
         // They hold latches that the snapshot needs.
         self.scripts.running.end_all(self.config.load().busy_reply_threshold);
@@ -115,9 +189,10 @@ impl Shared {
             return self.modes.shutdown.save_again();
         }
         let Some(origin) = self.modes.shutdown.take() else { return };
+        let is_signal = origin.clients.is_empty();
         if !is_saved && origin.force {
             self.log_loss();
-            if origin.client.is_none() {
+            if is_signal {
                 self.modes.shutdown.note_loss();
             }
         }
@@ -125,10 +200,10 @@ impl Shared {
             return self.end();
         }
         log::warn!("Error trying to save the DB, can't exit.");
-        if origin.client.is_none() {
+        if is_signal {
             self.note_signal_failure();
         }
-        self.cancel_shutdown(origin);
+        self.refuse_shutdown(&origin.clients);
     }
 
     fn note_signal_failure(&self) {
@@ -160,14 +235,14 @@ impl Shared {
         let origin = self.modes.shutdown.take().ok_or(NONE_IN_PROGRESS)?;
         log::warn!("Shutdown manually aborted.");
         self.snapshots.cancel_dump();
-        self.cancel_shutdown(origin);
+        self.refuse_shutdown(&origin.clients);
         Ok(())
     }
 
-    fn cancel_shutdown(&self, origin: Origin) {
-        self.end_pause();
-        if let Some(client) = origin.client {
-            self.workers.answer(&self.clients, client, b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+    fn refuse_shutdown(&self, clients: &[u64]) {
+        self.end_pause(PauseReason::Shutdown);
+        for client in clients {
+            self.workers.answer(&self.clients, *client, b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
         }
     }
 

@@ -7,10 +7,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::DbIndex;
 use commands::reply_buffers::ReplyParts;
 use commands::session::{BlockReason, Blocked, Session};
 use keyspace::{Busy, HeldLatches, Tries, Waiter};
 use os::clock::Uptime;
+use sync::atomic::AtomicU64;
 use wire::request::Parser;
 
 use super::record::ClientRecord;
@@ -45,8 +47,32 @@ pub struct Client {
     pub late_messages: Vec<u8>,
     /// The last line of the server's log that its requests have written, unless it is known to be on disk.
     pub logged: Option<Logged>,
+    /// What the primary's requests are forwarded with; `None`: it is not the primary.
+    pub forwarding: Option<Box<Forwarding>>,
     /// The time that its requests have taken, in ticks of the clock, since its worker began to measure or it was moved.
     pub recent_ticks: u64,
+}
+
+/// The stream of the primary as this server passes it on. See `executor/forwarding.rs`.
+pub struct Forwarding {
+    /// The offset up to which its requests have taken effect.
+    pub applied: Arc<AtomicU64>,
+    /// The database that is selected in the own log, as far as it follows the stream.
+    pub db: DbIndex,
+    /// Bytes that have been read and belong to a unit that is not complete: those of a transaction.
+    pub pending: Vec<u8>,
+    /// The bytes of the current batch up to here are passed on.
+    pub mark: usize,
+    /// Bytes that are pending since earlier batches, which `applied` does not include.
+    pub held: u64,
+}
+
+impl Forwarding {
+    /// One that continues at the offset in `applied`, with the database that the stream has selected.
+    #[must_use]
+    pub fn new(applied: Arc<AtomicU64>, db: DbIndex) -> Self {
+        Self { applied, db, pending: Vec::new(), mark: 0, held: 0 }
+    }
 }
 
 /// Replies in the order of their requests.
@@ -113,6 +139,10 @@ pub enum UnblockReply {
     Timeout,
     /// With an error.
     Error,
+    /// With an error, because the server has become a replica. The connection is closed.
+    RoleChange,
+    /// With an error, because the append-only file was switched off that it waits for.
+    SwitchedOff,
 }
 
 /// What is known of a request from earlier attempts to run it. A request that is refused leaves nothing to the next one.
@@ -257,6 +287,7 @@ impl Client {
             congested_target: None,
             late_messages: Vec::new(),
             logged: None,
+            forwarding: None,
             recent_ticks: 0,
         }
     }

@@ -90,10 +90,13 @@ impl Input {
     }
 
     /// Keeps input that can't be executed yet. The buffer grows by doubling, but not beyond the end of a
-    /// large announced argument, and never by an announcement alone.
-    pub fn keep(&mut self, parser: &mut Parser, data: &[u8]) {
+    /// large announced argument, and never by an announcement alone. `divides`: a large argument is received in a buffer of
+    /// its own.
+    pub fn keep(&mut self, parser: &mut Parser, data: &[u8], divides: bool) {
         self.is_quiet = false;
-        self.query.begin_argument(parser.announced());
+        if divides {
+            self.query.begin_argument(parser.announced());
+        }
         let data = self.query.fill_argument(data, parser);
         if data.is_empty() {
             return;

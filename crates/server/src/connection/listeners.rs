@@ -129,6 +129,12 @@ impl ListenSockets {
 }
 
 impl ListenSockets {
+    /// Closes the handles. The addresses are free when the first worker has ended, too.
+    pub fn close(&self) {
+        self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
+        *self.unix.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
+    }
+
     /// Accepts connections that wait for the first worker, at most so many of each listener.
     #[must_use]
     pub fn accept_waiting(&self, count_max: usize) -> Vec<(Socket, Origin)> {

@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+use commands::command::Flags;
 use commands::session::{ClientNames, Endpoints, Session, SessionFlags};
 use commands::subscriptions::{SUBSCRIPTION_KIND_COUNT, SUBSCRIPTION_KINDS};
+use commands::table::NUMBERED;
 use keyspace::Waiter;
 use os::clock::Uptime;
 use sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -23,6 +25,8 @@ pub struct ClientRecord {
     pub id: u64,
     /// Where it is connected from and to.
     pub endpoints: Arc<Endpoints>,
+    /// Whether it is the connection to the primary.
+    pub is_primary: bool,
     /// Worker and index.
     pub token: ThreadCounter,
     /// The millisecond of the monotonic clock of the last command.
@@ -109,6 +113,7 @@ impl ClientRecord {
         Self {
             id,
             endpoints,
+            is_primary: false,
             token: ThreadCounter::default(),
             active_at: AtomicI64::new(Uptime::now().to_raw()),
             session: SessionRecord::default(),
@@ -122,6 +127,12 @@ impl ClientRecord {
             waiter: Mutex::new(None),
             texts: Mutex::new(ClientTexts { user: b"default".to_vec(), ..ClientTexts::default() }),
         }
+    }
+
+    /// Returns the record of the connection to the primary.
+    #[must_use]
+    pub fn of_primary(id: u64, endpoints: Arc<Endpoints>) -> Self {
+        Self { is_primary: true, ..Self::new(id, endpoints) }
     }
 
     /// The texts as last set.
@@ -174,6 +185,16 @@ impl ClientRecord {
         let watch_count = session.watching.as_ref().map_or(0, |watching| watching.len() as u64);
         self.session.publish(session, blocked, watch_count);
         self.publish_share(Share::new(blocked, session.flags, watch_count));
+    }
+
+    /// Whether its last command only reads, and it accepts what a replica has (`READONLY`).
+    #[must_use]
+    pub fn reads_from_replicas(&self) -> bool {
+        let flags = SessionFlags::from_bits_truncate(self.session.flags.value() as u32);
+        let last = (self.session.last_command.value() as usize).checked_sub(1);
+        let last = last.and_then(|number| NUMBERED.get(number));
+        let writes = last.is_none_or(|(_, command)| command.flags.contains(Flags::WRITE));
+        flags.contains(SessionFlags::SHOWN_READONLY) && !writes
     }
 
     /// The worker and index that serve it.

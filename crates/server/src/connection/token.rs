@@ -25,6 +25,12 @@ impl Token {
     /// The largest index of a connection.
     pub const PLACE_MAX: usize = DEFERRED_PLACE - 1;
 
+    /// Not that of a connection: the failover that requests the ends of turns ([`shared::failover`](crate::shared::failover)).
+    pub const FAILOVER: Self = Self(u64::MAX);
+
+    /// Not that of a connection: a change of the role that requests the ends of turns ([`shared::role`](crate::shared::role)).
+    pub const ROLE: Self = Self(u64::MAX - 1);
+
     /// The token of a deferred serve of a worker, which waits for latches as a connection does.
     #[must_use]
     pub fn deferred(thread: usize, number: usize) -> Self {

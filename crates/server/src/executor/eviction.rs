@@ -139,7 +139,7 @@ impl Eviction<'_> {
     pub fn make_room(&mut self, need: u64) -> bool {
         // The next command may use any amount of memory.
         self.budget.revoke_grant();
-        if self.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::LOADING) {
+        if self.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::ANY_LOADING) {
             return true;
         }
         let used = self.shared.limited_memory();

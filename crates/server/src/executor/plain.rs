@@ -16,12 +16,14 @@ use sync::simulation::{self, Gap};
 use super::ahead::Ahead;
 use super::handler::{context, run_handler};
 use super::latching::latch_keys;
+use super::link_errors::log_failure;
 use super::plan::{Planned, RequestPlace};
 use super::serving::Serving;
 use super::{CurrentRequest, Executor};
 use crate::connection::client::Client;
 use crate::monitoring::command_log::Cost;
 use crate::monitoring::statistics::WorkerStatistics;
+use crate::shared::modes::GlobalFlags;
 
 /// Above this duration a run may contain a slow command: then each command must be timed by itself.
 const TIMED_TOGETHER_NS_MAX: u64 = 100_000;
@@ -48,7 +50,11 @@ impl Executor {
             && session.flags.is_empty()
             && session.multi.is_none()
             && self.settings.thresholds.ns > TIMED_TOGETHER_NS_MAX
-            && self.flags.load() == 0
+            && self.modes_of(client) & !(GlobalFlags::REPLICA | GlobalFlags::READ_ONLY) == 0
+            // Nor is the primary exempt here: `forward` decides what its changes lead to.
+            && (client.forwarding.is_none()
+                || !self.flags.is_set(GlobalFlags::UNSAVED | GlobalFlags::APPEND_FAILED))
+            && !(session.options.follows_redirects && self.flags.is_set(GlobalFlags::REPLICA))
             && !(self.shared.hub.is_congested()
                 && (client.congested_target.is_some() || self.shared.hub.wants_every_change()))
             && self.latching.holds_nothing()
@@ -72,14 +78,20 @@ impl Executor {
         let mut run = PlainRun { id: None, first: 0 };
         let protocol = client.session.protocol;
         self.latching.mode.touch = true;
+        let refuses_writes = self.modes_of(client) & GlobalFlags::READ_ONLY != 0;
+        self.follow_promotion();
         let (out, parts) = (&mut client.replies.bytes, &mut client.replies.parts);
         let Some(plan) = planned.plans.get(place.plan).filter(|plan| plan.is_plain) else { return place };
         let Some(found) = plan.found() else { return place };
         let restricted = Some(&client.session.login.user).filter(|user| user.is_restricted()).cloned();
         let db_count = self.shared.keyspace.db_count();
         let (latches, data) = self.latching.split();
-        let current =
-            CurrentRequest { found, args: planned.args(plan, place.nth, bytes), keys: &[], size: 0 };
+        let args = planned.args(plan, place.nth, bytes);
+        let current = CurrentRequest { found, args, keys: &[], size: 0, raw: &[] };
+        let mut forwarding = client.forwarding.as_deref_mut();
+        if forwarding.is_some() {
+            self.shared.replication.role.select(client.session.db);
+        }
         let (data, session) = ((data, &mut self.effects), &mut client.session);
         let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
         let mut first_nth = place.nth;
@@ -89,13 +101,16 @@ impl Executor {
             if !self.budget.has_room && command.flags.contains(Flags::DENYOOM) {
                 break;
             }
+            if refuses_writes && command.access != Access::Read {
+                break;
+            }
             (ctx.command, ctx.id) = (command, plan.id);
             let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
             let request_size = plan.requests.size();
             // Several keys in two halves: all at once would exceed the processor's outstanding loads.
             let half = plan.key_count.div_ceil(2);
             let mut first_key = planned.first_announced_of(plan, first_nth);
-            for (args, keys) in planned.requests_from(plan, first_nth, bytes) {
+            for (nth, (args, keys)) in (first_nth..).zip(planned.requests_from(plan, first_nth, bytes)) {
                 if let Some(user) = &restricted
                     && user.check(plan.id, args, ctx.session.db, db_count).is_err()
                 {
@@ -133,7 +148,16 @@ impl Executor {
                 let mark = out.len();
                 ctx.planned = keys;
                 ctx.args = args;
-                run_handler(&mut ctx, (&mut *out, protocol), RunFor::Request, self.shared, self.statistics);
+                let failed = run_handler(
+                    &mut ctx,
+                    (&mut *out, protocol),
+                    RunFor::Request,
+                    self.shared,
+                    self.statistics,
+                );
+                if failed && forwarding.is_some() {
+                    log_failure("replica", "primary", Some(plan.id), &out[mark..]);
+                }
                 if ctx.data.has_ready() {
                     let mut serving = Serving {
                         latches: &mut *latches,
@@ -146,6 +170,13 @@ impl Executor {
                         serve_context: &mut self.serve_context,
                     };
                     serving.serve_ready();
+                }
+                if let Some(forwarding) = &mut forwarding
+                    && mode == Mode::Write
+                {
+                    let end = plan.requests.range_of(nth).end;
+                    forwarding.log(&mut ctx.data.effects, ctx.session.db, &bytes[forwarding.mark..end]);
+                    forwarding.mark = end;
                 }
                 let mut reply_size = out.len() - mark;
                 let new_parts = ctx.report.shared_replies.parts();

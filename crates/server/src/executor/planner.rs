@@ -9,7 +9,7 @@ use base::DbIndex;
 use base::limits::BATCH_REQUEST_COUNT_MAX;
 use commands::command::find_keys;
 use commands::context::PlannedKey;
-use commands::index::{PlanKind, ResolvedCommand};
+use commands::index::{Index, PlanKind, ResolvedCommand};
 use commands::table::{CommandId, NUMBERED};
 use keyspace::{Hints, KeyHasher};
 use wire::request::{Args, Batch, Parser, RequestLimits, Series};
@@ -24,6 +24,8 @@ const SPARE_PLAN_COUNT_MAX: usize = 32;
 /// Plans the batches of a worker's connections.
 pub(super) struct Planner {
     shared: &'static Shared,
+    /// Finds commands by name.
+    commands: &'static Index,
     /// The prefetch pipeline of the batch that runs.
     pub(super) pipeline: Box<PrefetchPipeline>,
     /// The second pipeline: of requests that were planned ahead, while the current batch was not. Boxed, as they are
@@ -43,6 +45,7 @@ impl Planner {
     pub(super) fn new(shared: &'static Shared) -> Self {
         Self {
             shared,
+            commands: &shared.commands,
             pipeline: Box::default(),
             other_pipeline: Box::default(),
             spare_plans: Vec::new(),
@@ -50,6 +53,11 @@ impl Planner {
             multi_id: id_of("multi"),
             watch_id: id_of("watch"),
         }
+    }
+
+    /// From now on plans requests of a log.
+    pub(super) fn expect_logged_requests(&mut self) {
+        self.commands = &self.shared.logged_commands;
     }
 
     /// Swaps the pipeline of the current batch with that of the requests planned ahead.
@@ -107,7 +115,7 @@ impl Planner {
         let places = (shared.keyspace.hasher(), shared.keyspace.hints(db));
         for series in batch.series() {
             let args = batch.args(series, 0, bytes);
-            let found = self.shared.commands.find(args.name());
+            let found = self.commands.find(args.name());
             match found {
                 Some(found) if found.plan_kind == PlanKind::OneKey && found.command.accepts(args.len()) => {
                     let plan = Plan::to_run(found, *series, keys.len());
@@ -157,7 +165,7 @@ impl Planner {
         };
         let mut refusal = PlanRefusal::None;
         if !found.command.subcommands.is_empty() && first.len() > 1 {
-            match self.shared.commands.find_sub(found, first.at(1)) {
+            match self.commands.find_sub(found, first.at(1)) {
                 Some(sub) => found = sub,
                 None => refusal = PlanRefusal::UnknownSub,
             }

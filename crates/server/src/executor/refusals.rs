@@ -104,6 +104,9 @@ impl Executor {
         if let Some(watching) = session.watching.take() {
             self.latching.end_watches(*watching);
         }
+        if error.text().starts_with(b"REDIRECT ") {
+            return self.answer_error(client, error);
+        }
         let reason = error.text().strip_prefix(b"ERR ").unwrap_or(error.text());
         let text = [b"EXECABORT Transaction discarded because of: ", reason].concat();
         self.answer_error(client, &CommandError::quoting(text));
@@ -120,6 +123,11 @@ impl Executor {
         let mark = client.replies.bytes.len();
         ReplyBuffer::new(&mut client.replies.bytes, client.session.protocol).error(error.text());
         self.settle_reply_flags(client, mark);
+        if client.session.flags.contains(SessionFlags::REPLICA) {
+            self.check_replica(client, mark);
+        } else if client.forwarding.is_some() {
+            self.log_failure_of_primary(client, mark);
+        }
     }
 
     /// Answers input that is not a request. The connection is closed afterwards.

@@ -110,7 +110,7 @@ impl Executor {
         host: &dyn Host,
     ) -> Step {
         self.subscriptions.exchange_late(&mut client.late_messages);
-        let current = CurrentRequest { found, args, keys, size: args.wire_size() };
+        let current = CurrentRequest { found, args, keys, size: args.wire_size(), raw: &[] };
         self.run(client, current, started, host)
     }
 
@@ -163,7 +163,7 @@ impl Executor {
             ResolvedCommand { command: NUMBERED[usize::from(id.0)].1, id, plan_kind: PlanKind::Other };
         let mut request = ArgsBuf::new();
         request.push(b"exec");
-        let current = CurrentRequest { found, args: request.args(), keys: &[], size: 0 };
+        let current = CurrentRequest { found, args: request.args(), keys: &[], size: 0, raw: &[] };
         let (data, protocol) = ((&mut *self.latching, &mut self.effects), session.protocol);
         let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
         let out = (&mut Vec::new(), protocol);

@@ -122,7 +122,7 @@ impl Executor {
     /// Adds a blocking request to the queues of its keys, which are still latched.
     #[cold]
     pub(super) fn begin_wait(&mut self, client: &mut Client, current: CurrentRequest<'_>) -> BeginWait {
-        let CurrentRequest { found, args, keys, size } = current;
+        let CurrentRequest { found, args, keys, size, .. } = current;
         let session = &client.session;
         let (id, address) = (session.id, client.token.0);
         let is_muted = session.flags.intersects(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP);
@@ -259,6 +259,7 @@ impl Executor {
             self.latching.release();
             return DeferredStep::Paused;
         }
+        self.follow_promotion();
         while let Err(busy) = self.latch_deferred(deferred) {
             if !self.latching.park(busy, Mode::Write, token.0) {
                 deferred.parked = Some(ParkedRequest { held: self.latching.keep(), busy });
@@ -387,7 +388,7 @@ impl Serving<'_> {
         let accepted = self.effects.shared_replies.accept(false);
         let mut out = Vec::new();
         let (args, size) = (request.args.args(), request.size);
-        let current = CurrentRequest { found: request.found, args, keys: &request.keys, size };
+        let current = CurrentRequest { found: request.found, args, keys: &request.keys, size, raw: &[] };
         let started = Ticks::now();
         let data = (&mut *self.data, &mut *self.effects);
         let mut ctx = context(data, session, self.config, self.host, self.shared, current);

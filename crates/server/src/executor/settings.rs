@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use commands::acl::Users;
 use config::{Appendfsync, Config};
+use keyspace::WantedEvents;
 use os::clock::{self, Ticks};
 
+use super::Executor;
 use crate::connection::input::query_size_kept_max;
 use crate::monitoring::Monitoring;
 use crate::monitoring::command_log::Thresholds;
 use crate::shared::Shared;
+use crate::shared::modes::GlobalFlags;
 
 /// The settings that a worker uses until it switches to a new configuration.
 pub struct WorkerSettings {
@@ -41,6 +44,9 @@ impl WorkerSettings {
         let requires_authentication = users.require_authentication() && !is_replay;
         if is_replay {
             config = Arc::new(of_replay(Config::clone(&config)));
+        } else if shared.modes.flags.is_set(GlobalFlags::REPLICA) && config.replica_ignore_maxmemory {
+            // The primary evicts.
+            config = Arc::new(Config { maxmemory: 0, ..Config::clone(&config) });
         }
         let client_memory_max = config.maxmemory_clients.size(config.maxmemory).unwrap_or(u64::MAX);
         let query_size_kept_max = query_size_kept_max(config.maxmemory);
@@ -85,5 +91,35 @@ fn of_replay(config: Config) -> Config {
         latency_monitor_threshold: 0,
         latency_tracking: false,
         ..config
+    }
+}
+
+impl Executor {
+    /// Switches to the configuration in force.
+    pub fn apply_config(&mut self) {
+        self.settings = WorkerSettings::new(self.shared, self.is_replay);
+        self.budget.revoke_grant();
+        let config = &self.settings.config;
+        self.latching.events.wanted = match self.is_replay {
+            true => WantedEvents::default(),
+            false => WantedEvents::from_bits(config.notify_keyspace_events.bits())
+                .with_every_change(self.shared.hub.wants_every_change())
+                .with_change_times(config.maxmemory_policy.is_lrm()),
+        };
+        self.latching.note_reads(self.settings.awaits_disk);
+        if config.maxmemory == 0 {
+            self.latching.mode.is_over_memory_limit = false;
+        }
+        self.latching.mode.lazy_expire = config.lazyfree_lazy_expire;
+        self.latching.mode.lazy_eviction = config.lazyfree_lazy_eviction;
+        self.statistics.tracks_latency.set(u64::from(config.latency_tracking));
+    }
+
+    /// Switches to a new configuration, if there is one: `CONFIG SET` holds for every request sent after its reply.
+    #[inline]
+    pub fn follow_config(&mut self) {
+        if self.shared.config.generation() != self.settings.generation {
+            self.apply_config();
+        }
     }
 }

@@ -115,7 +115,8 @@ impl Executor {
         if self.flags.is_set(GlobalFlags::APPEND_FAILED) {
             return None;
         }
-        // A sleeping reader makes no room.
+        // Readers make room: one that sleeps is woken, and the feed is moved here.
+        self.shared.replication.feed.request_move();
         self.latching.notify_log();
         match self.shared.keyspace.log.wait_for_room(size, client.token.0) {
             Room::Now => None,
@@ -143,7 +144,7 @@ impl Executor {
         origin: Origin,
         lacks_memory: bool,
     ) -> Option<Step> {
-        let modes = self.flags.load();
+        let modes = self.modes_of(client);
         let candidate = Candidate {
             origin,
             found,
@@ -155,6 +156,7 @@ impl Executor {
             is_pause_in_force: modes & GlobalFlags::ANY_PAUSE != 0
                 && Uptime::now() < self.shared.modes.pause.until(),
             outruns_snapshot: modes & GlobalFlags::SNAPSHOT_FULL != 0 && self.changes_unsaved(found, keys),
+            redirection: &|| self.shared.replication.role.redirection(),
             append_failure: &|| self.shared.persistence.append_only.failure(),
             is_redis: self.settings.config.extended_redis_compatibility,
         };
@@ -292,12 +294,13 @@ impl Executor {
     pub(super) fn delete_expired(&mut self) {
         self.latching.deferred.saw_expired.set(false);
         if self.settings.config.import_mode
-            || self.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::LOADING)
+            || self.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::ANY_LOADING | GlobalFlags::REPLICA)
         {
             self.latching.discard_found_expired();
             self.latching.report_late_misses();
             return;
         }
+        self.follow_promotion();
         let started = self.settings.latency_start();
         self.latching.delete_found_expired();
         self.latching.report_late_misses();
@@ -328,6 +331,10 @@ impl Executor {
         if session.flags.intersects(SessionFlags::SUBSCRIBED | SessionFlags::TRACKING) {
             self.subscriptions.deliver_after_command(session, &mut client.replies.bytes);
         }
+        if session.flags.contains(SessionFlags::REPLICA) {
+            self.check_replica(client, mark);
+        }
+        let session = &client.session;
         if session.blocked.is_some() || session.flags.contains(SessionFlags::CLOSE_AFTER_REPLY) {
             return Step::Stop;
         }

@@ -44,6 +44,8 @@ impl TimeRead {
 impl Executor {
     /// Sets the time of the following commands, which was read at `read_at`.
     pub fn set_time(&mut self, time: Millis, read_at: Ticks) {
+        let origin = self.usual_origin();
+        self.latching.effects.set_origin(origin);
         self.time_read.set(&mut self.latching.mode, &self.settings.config, time, read_at);
     }
 

@@ -184,7 +184,7 @@ impl Executor {
         let mut largest = (0, 0);
         for (nth, (args, keys)) in planned.requests_from(plan, 0, bytes).enumerate() {
             let mark = client.replies.bytes.len();
-            let current = CurrentRequest { found, args, keys, size };
+            let current = CurrentRequest { found, args, keys, size, raw: &[] };
             let (data, session) = ((&mut *self.latching, &mut self.effects), &mut client.session);
             let mut ctx = context(data, session, &self.settings.config, host, self.shared, current);
             let out = (&mut client.replies.bytes, protocol);

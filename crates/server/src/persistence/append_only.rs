@@ -19,6 +19,7 @@ use persist::manifest::BaseFormat;
 use persist::writer::{Purpose, READER, Writer, note_failure, show_beginning};
 use rdb::{Checksum, Version};
 use sync::atomic::Ordering;
+use sync::write_log::Audience;
 
 use super::all_latches::with_all_latches;
 use crate::disk::{self, ServerDisk};
@@ -135,7 +136,7 @@ fn start_writer(shared: &'static Shared, files: AppendOnlyFiles<ServerDisk>) -> 
     let log = &shared.keyspace.log;
     let reader = with_all_latches(shared, || {
         log.forget_database();
-        log.attach(READER)
+        log.attach(READER, Audience::File)
     });
     let reader = reader.ok_or_else(|| io::Error::other("the write log has too many readers"))?;
     Ok(Writer::start(shared, files, reader)?)

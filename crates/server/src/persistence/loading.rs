@@ -5,6 +5,7 @@
 //! | [`load_rdb`] | an RDB file |
 //! | [`load_append_only`] | the files of an append-only directory |
 //! | [`reload::begin`] | either, while the server runs, in place of its data (`DEBUG RELOAD`, `DEBUG LOADAOF`) |
+//! | [`replacing::replace_by`], [`replacing::load_beside`] | the snapshot of a primary, from a file or while it is received |
 //! | [`load_at_start`] | the configured files: the append-only directory, or the dump file |
 //!
 //! ```text
@@ -22,24 +23,35 @@
 //! Start reading at [`load_at_start`], then `loading/rdb_file.rs` and `loading/append_only_files.rs`.
 
 mod append_only_files;
+mod clearing;
 mod delay;
+mod deletions;
 mod insert;
 mod progress;
 mod queue;
 mod rdb_file;
+pub mod received;
 pub mod reload;
+pub mod replacing;
+mod source;
 
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use base::DbIndex;
 use os::clock::Ticks;
 use persist::disk::Disk;
 use persist::files::AppendOnlyFiles;
+use persist::stream::StreamReader;
+use replication::ReplicationId;
 use sync::atomic::Ordering;
 
+use self::source::RdbSource;
 use crate::disk::{self, FileReader, ServerDisk};
+use crate::scripts::libraries::Libraries;
 use crate::shared::Shared;
+use crate::shared::loading::StreamPosition;
 pub use append_only_files::load_append_only;
 pub use rdb_file::{RdbError, RdbFault, RdbOptions};
 
@@ -61,10 +73,31 @@ pub fn load_at_start(
     let started = Ticks::now();
     let loaded = match files {
         // As in Redis, the dump file is not loaded in place of a missing append-only file.
-        Some(files) => load_append_only(shared, files).map(|is_there| is_there.then_some("append only file")),
+        Some(files) => load_append_only(shared, files).map(|stream| {
+            if let Some(position) = stream.and_then(|stream| position_in(shared, &stream)) {
+                let _ = shared.loading.position.set(position);
+            }
+            stream.map(|_| "append only file")
+        }),
         None => {
             let path = Path::new(&shared.config.load().dbfilename).to_owned();
-            load_rdb(shared, &path, RdbOptions::default()).map(|is_there| is_there.then_some("disk"))
+            // Replicas, or the primary, have the expired keys until they are deleted in the stream.
+            let position = disk::current()
+                .open(&path)
+                .ok()
+                .and_then(|file| rdb_file::stream_position(shared, &mut FileReader::new(file)));
+            let mut options = RdbOptions::default();
+            if let Some(position) = position {
+                let _ = shared.loading.position.set(position);
+                match shared.config.load().replicaof.0.is_some() {
+                    true => options.keeps_expired = true,
+                    false => {
+                        shared.continue_stream(&position);
+                        options.deletes_expired = true;
+                    }
+                }
+            }
+            load_rdb(shared, &path, options).map(|is_there| is_there.then_some("disk"))
         }
     };
     match loaded {
@@ -82,6 +115,17 @@ pub fn load_at_start(
     Ok(())
 }
 
+/// The position of the data of append-only files. A replica must know the database that the stream has selected.
+fn position_in(shared: &Shared, stream: &StreamReader) -> Option<StreamPosition> {
+    let (at, db) = stream.position()?;
+    let db = db.and_then(|db| u16::try_from(db).ok()).map(DbIndex);
+    let db = db.filter(|db| usize::from(db.0) < shared.keyspace.db_count());
+    if db.is_none() && shared.config.load().replicaof.0.is_some() {
+        return None;
+    }
+    Some(StreamPosition { id: ReplicationId::parse(&at.id)?, offset: at.offset, db: db.unwrap_or_default() })
+}
+
 /// Loads an RDB file. Returns whether there is one.
 ///
 /// # Errors
@@ -96,17 +140,26 @@ pub fn load_rdb(shared: &'static Shared, path: &Path, options: RdbOptions) -> Re
             return Err(LoadFailed);
         }
     };
-    shared.loading.begin(&shared.modes.flags, file.size().unwrap_or(0));
-    match rdb_file::load(shared, &mut file, options) {
-        Ok(_) => {
-            log_loaded(shared);
-            Ok(true)
-        }
-        Err(error) => {
-            log_rdb_error(&name.to_string(), &error);
-            Err(LoadFailed)
-        }
-    }
+    load_source(shared, &mut file, &name.to_string(), options, &shared.scripts.libraries).map(|()| true)
+}
+
+/// Loads an RDB file with this name in the log, and its functions into `libraries`.
+///
+/// # Errors
+/// The file is not valid or can't be read. Some of its keys may be loaded.
+fn load_source(
+    shared: &'static Shared,
+    source: &mut dyn RdbSource,
+    name: &str,
+    options: RdbOptions,
+    libraries: &Libraries,
+) -> Result<(), LoadFailed> {
+    shared.loading.begin(&shared.modes.flags, source.total_size().unwrap_or(0));
+    let loaded = rdb_file::load(shared, source, options, libraries);
+    loaded.map(|_| log_loaded(shared)).map_err(|error| {
+        log_rdb_error(name, &error);
+        LoadFailed
+    })
 }
 
 /// Whether an RDB file exists and begins with the header of a version that can be loaded.
@@ -114,7 +167,7 @@ fn has_known_header(shared: &Shared, path: &Path) -> bool {
     let name = path.display().to_string();
     let opened = disk::current().open(path);
     let result = opened.map_err(|error| RdbError { fault: error.into(), offset: 0, key: None });
-    let result = result.and_then(|file| rdb_file::check_header(shared, FileReader::new(file)));
+    let result = result.and_then(|file| rdb_file::check_header(shared, &mut FileReader::new(file)));
     result.inspect_err(|error| log_rdb_error(&name, error)).is_ok()
 }
 

@@ -70,7 +70,7 @@ pub fn begin(
         purpose: SnapshotPurpose::Dump(kind),
         recipients: vec![Recipient { output, done }],
         settings: settings(shared),
-        at_cut: Box::new(|| ()),
+        at_cut: Box::new(|| shared.stream_properties()),
     };
     let _ = match data {
         Some(data) => shared.snapshots.begin_now(data, request),

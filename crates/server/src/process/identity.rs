@@ -1,6 +1,5 @@
 //! The identity of the process and of its build, and random seeds.
 
-use arc_swap::ArcSwap;
 use os::{clock, process};
 
 /// The identity of this process.
@@ -15,8 +14,6 @@ pub struct Identity {
     pub executable: String,
     /// The pid file, absolute, if one was written.
     pub pid_file: Option<std::path::PathBuf>,
-    /// The id of this data set for replicas: 40 hexadecimal digits.
-    pub replication_id: ArcSwap<String>,
     /// The operating system, with its version.
     pub system: String,
     /// Bytes of memory of the machine.
@@ -39,21 +36,15 @@ impl Identity {
             config_file,
             executable,
             pid_file,
-            replication_id: ArcSwap::from_pointee(random_id()),
             system: process::system_name(),
             system_memory: process::system_memory(),
             available_memory: os::memory_limit::available_memory(),
         }
     }
-
-    /// Makes this data set another one for replicas (`DEBUG CHANGE-REPL-ID`).
-    pub fn change_replication_id(&self) {
-        self.replication_id.store(random_id().into());
-    }
 }
 
 /// 40 random hexadecimal digits.
-fn random_id() -> String {
+pub fn random_id() -> String {
     let words = seed();
     let text: String = words.iter().map(|word| format!("{word:016x}")).collect();
     text[..40].to_owned()

@@ -45,6 +45,8 @@ pub struct Candidate<'a> {
     pub is_pause_in_force: bool,
     /// Whether it may change entries that the snapshot must save first, and has no room to preserve.
     pub outruns_snapshot: bool,
+    /// The address of the primary, with which a client is redirected. Asked only for a request that is then refused.
+    pub redirection: &'a dyn Fn() -> Option<String>,
     /// Why the append-only file can't be written, while that is so. Asked only for a request that is then refused.
     pub append_failure: &'a dyn Fn() -> Option<String>,
     /// `extended-redis-compatibility`: errors have the words of Redis.
@@ -65,15 +67,19 @@ pub enum Hindrance {
 }
 
 /// The checks, in the order in which they decide, and the origins of the requests that they are for.
-const CHECKS: [(Check, &[Origin]); 11] = {
+const CHECKS: [(Check, &[Origin]); 15] = {
     use Origin::{Client, Resumed, Script};
     [
+        (redirect, &[Client, Resumed]),
+        (stale_in_script, &[Script]),
         (memory, &[Client]),
         (saving, &[Client, Script]),
         (append_only_file, &[Client, Script]),
         (replicas, &[Client, Script]),
+        (read_only, &[Client, Resumed, Script]),
         (memory, &[Script]),
         (subscriptions, &[Client]),
+        (stale, &[Client]),
         (loading, &[Client, Resumed]),
         (monitors, &[Client]),
         (snapshot, &[Client]),
@@ -111,9 +117,32 @@ impl Candidate<'_> {
             || self.origin == Origin::Client && self.found.command.flags.contains(Flags::SHOWS_HEALTH)
     }
 
+    /// Whether it runs a transaction in which some command may not run on a replica with old data.
+    fn queues_other(&self) -> bool {
+        queued_by(self.session, self.found).any(|queued| !queued.found.command.flags.contains(Flags::STALE))
+    }
+
     fn writes(&self) -> bool {
         (self.declared_flags)().contains(Flags::WRITE)
     }
+}
+
+/// A replica redirects clients that want it (`CLIENT CAPA redirect`), unless they only read and accept what it has.
+fn redirect(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    let options = &candidate.session.options;
+    if !options.follows_redirects || !candidate.has_mode(GlobalFlags::REPLICA) {
+        return None;
+    }
+    let reads = || !options.is_read_only && (candidate.declared_flags)().contains(Flags::READONLY);
+    if !candidate.writes() && !reads() {
+        return None;
+    }
+    if candidate.has_mode(GlobalFlags::FAILING_OVER) {
+        // The target would redirect it back.
+        return Some(Hindrance::Pause);
+    }
+    let address = (candidate.redirection)()?;
+    Some(Hindrance::Refused(CommandError::owned(format!("REDIRECT {address}"))))
 }
 
 fn memory(candidate: &Candidate<'_>) -> Option<Hindrance> {
@@ -146,11 +175,32 @@ fn replicas(candidate: &Candidate<'_>) -> Option<Hindrance> {
         .then_some(Hindrance::Refused(CommandError::NO_REPLICAS))
 }
 
+/// A replica changes its data as its primary does, and no client may change them.
+fn read_only(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    (candidate.has_mode(GlobalFlags::READ_ONLY) && candidate.writes())
+        .then_some(Hindrance::Refused(CommandError::READ_ONLY))
+}
+
+fn stale(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    let may_run = || (candidate.declared_flags)().contains(Flags::STALE) && !candidate.queues_other();
+    (candidate.has_mode(GlobalFlags::STALE) && !may_run()).then_some(Hindrance::Refused(CommandError::STALE))
+}
+
+/// A script that runs on a replica with old data may not show them.
+fn stale_in_script(candidate: &Candidate<'_>) -> Option<Hindrance> {
+    const STALE: CommandError = CommandError::new("ERR Can not execute the command on a stale replica");
+    let may_run = || candidate.found.command.flags.contains(Flags::STALE);
+    (candidate.has_mode(GlobalFlags::STALE) && !may_run()).then_some(Hindrance::Refused(STALE))
+}
+
 fn loading(candidate: &Candidate<'_>) -> Option<Hindrance> {
-    if !candidate.has_mode(GlobalFlags::LOADING) {
+    if !candidate.has_mode(GlobalFlags::ANY_LOADING) {
         return None;
     }
-    let is_allowed = |found: ResolvedCommand| found.command.flags.contains(Flags::LOADING);
+    let is_allowed = |found: ResolvedCommand| match candidate.has_mode(GlobalFlags::LOADING) {
+        true => found.command.flags.contains(Flags::LOADING),
+        false => !found.command.flags.contains(Flags::NO_ASYNC_LOADING),
+    };
     let mut queued = queued_by(candidate.session, candidate.found);
     if is_allowed(candidate.found) && queued.all(|queued| is_allowed(queued.found)) {
         return None;
@@ -163,9 +213,9 @@ fn saving(candidate: &Candidate<'_>) -> Option<Hindrance> {
         .then(|| Hindrance::Refused(CommandError::unsaved(candidate.is_redis)))
 }
 
-/// A connection in `MONITOR` may not read or change data, or publish.
+/// A connection in `MONITOR`, or of a replica, may not read or change data, or publish.
 fn monitors(candidate: &Candidate<'_>) -> Option<Hindrance> {
-    (candidate.session.flags.contains(SessionFlags::MONITOR)
+    (candidate.session.flags.intersects(SessionFlags::MONITOR | SessionFlags::REPLICA)
         && (candidate.own_flags)().intersects(Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE))
     .then_some(Hindrance::Refused(MONITOR_DENIED))
 }
@@ -215,6 +265,15 @@ mod tests {
     const UNSAVED: Row = (|state| state.modes |= GlobalFlags::UNSAVED, "MISCONF Valkey");
     const UNWRITABLE: Row = (|state| state.modes |= GlobalFlags::APPEND_FAILED, "MISCONF Errors");
     const NO_REPLICAS: Row = (|state| state.modes |= GlobalFlags::NO_REPLICAS, "NOREPLICAS");
+    const READ_ONLY: Row = (|state| state.modes |= GlobalFlags::READ_ONLY, "READONLY");
+    const STALE: Row = (|state| state.modes |= GlobalFlags::STALE, "MASTERDOWN");
+    const REDIRECTED: Row = (
+        |state| {
+            state.session.options.follows_redirects = true;
+            state.modes |= GlobalFlags::REPLICA;
+        },
+        "REDIRECT host:1",
+    );
     const NO_MEMORY: Row = (|state| state.lacks_memory = true, "OOM");
     const LOADING: Row = (|state| state.modes |= GlobalFlags::LOADING, "LOADING");
     const PAUSED: Row = (|state| state.is_pause_in_force = true, "Some(Pause)");
@@ -225,12 +284,15 @@ mod tests {
     const MULTI: Row = (|state| state.session.multi = Some(Box::default()), "Some(Queue)");
 
     /// The order of `processCommand` in Valkey.
-    const OF_CLIENT: [Row; 10] = [
+    const OF_CLIENT: [Row; 13] = [
+        REDIRECTED,
         NO_MEMORY,
         UNSAVED,
         UNWRITABLE,
         NO_REPLICAS,
+        READ_ONLY,
         SUBSCRIBED,
+        STALE,
         LOADING,
         MONITOR,
         SNAPSHOT_FULL,
@@ -260,6 +322,7 @@ mod tests {
             lacks_memory: state.lacks_memory,
             is_pause_in_force: state.is_pause_in_force,
             outruns_snapshot: state.outruns_snapshot,
+            redirection: &|| Some("host:1".to_owned()),
             append_failure: &|| Some("no space".to_owned()),
             is_redis: false,
         };
@@ -282,16 +345,32 @@ mod tests {
     #[test]
     fn the_first_check_decides() {
         expect_order(Origin::Client, &OF_CLIENT);
-        expect_order(Origin::Script, &[UNSAVED, UNWRITABLE, NO_REPLICAS, NO_MEMORY]);
-        expect_order(Origin::Resumed, &[LOADING, PAUSED]);
+        const STALE_IN_SCRIPT: Row = (STALE.0, "ERR Can not execute");
+        expect_order(
+            Origin::Script,
+            &[STALE_IN_SCRIPT, UNSAVED, UNWRITABLE, NO_REPLICAS, READ_ONLY, NO_MEMORY],
+        );
+        expect_order(Origin::Resumed, &[REDIRECTED, READ_ONLY, LOADING, PAUSED]);
     }
 
     #[test]
     fn the_other_checks_are_not_for_every_origin() {
         let others = [SUBSCRIBED, LOADING, MONITOR, SNAPSHOT_FULL, PAUSED, MULTI];
         assert_eq!(outcome(Origin::Script, "set", &others), "None");
-        let others = [NO_MEMORY, UNSAVED, UNWRITABLE, NO_REPLICAS, SUBSCRIBED, MONITOR, SNAPSHOT_FULL, MULTI];
+        let others =
+            [NO_MEMORY, UNSAVED, UNWRITABLE, NO_REPLICAS, SUBSCRIBED, STALE, MONITOR, SNAPSHOT_FULL, MULTI];
         assert_eq!(outcome(Origin::Resumed, "set", &others), "None");
+    }
+
+    #[test]
+    fn requests_on_data_run_while_others_are_loaded_beside_them() {
+        const BESIDE: Row = (|state| state.modes |= GlobalFlags::ASYNC_LOADING, "LOADING");
+        for command in ["replicaof", "psync", "bgsave"] {
+            assert!(outcome(Origin::Client, command, &[BESIDE]).starts_with("LOADING"), "{command}");
+        }
+        for command in ["get", "set", "exec"] {
+            assert_eq!(outcome(Origin::Client, command, &[BESIDE]), "None", "{command}");
+        }
     }
 
     #[test]

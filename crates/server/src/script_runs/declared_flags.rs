@@ -18,15 +18,18 @@ impl WorkerScripts {
         }
     }
 
-    /// Those of its command, until the script declares whether it writes.
+    /// Those of its command, until the script declares whether it writes, and whether it runs on a replica with old data.
     fn flags_of_script(&self, found: ResolvedCommand, args: Args<'_>) -> Flags {
         let flags = found.command.flags;
         match self.resolve_of(found, args).map(|code| code.flags()) {
             Ok(declared) if !declared.contains(ScriptFlags::WITHOUT_SHEBANG) => {
                 let writes = !declared.contains(ScriptFlags::NO_WRITES);
-                (flags - Flags::MAY_REPLICATE) | if writes { Flags::WRITE } else { Flags::empty() }
+                let is_stale = declared.contains(ScriptFlags::ALLOW_STALE);
+                (flags - Flags::MAY_REPLICATE - if is_stale { Flags::empty() } else { Flags::STALE })
+                    | if writes { Flags::WRITE } else { Flags::empty() }
             }
-            _ => flags,
+            Ok(_) => flags - Flags::STALE,
+            Err(_) => flags,
         }
     }
 

@@ -18,6 +18,7 @@ use script::{LogLevel, Runnable, ScriptFlags, Server, Verdict};
 use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
 use sync::simulation::{self, Gap};
+use sync::write_log::Audience;
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
@@ -29,6 +30,10 @@ use crate::scripts::libraries::Libraries;
 use crate::scripts::memory::MemoryShare;
 use crate::scripts::running::RunningScript;
 use crate::shared::Shared;
+
+/// The bits of `redis.set_repl`.
+const PROPAGATE_AOF: u8 = 1;
+const PROPAGATE_REPLICAS: u8 = 2;
 
 /// The time on the clock goes on for scripts that run longer than this, in milliseconds, if `busy-reply-threshold` is 0.
 const FROZEN_MS_MAX: u64 = 5_000;
@@ -198,6 +203,7 @@ impl Job {
         }
         own.names.client.clone_from(&caller.names.client);
         own.ran.last = caller.ran.last;
+        own.write_lsn = caller.write_lsn;
         own.script_micros = None;
         own.db = caller.db;
         own.login.user = Arc::clone(&caller.login.user);
@@ -222,7 +228,7 @@ impl Job {
 
     /// Returns the latched data and the effects to the context. `in_transaction`: the request is part of a transaction.
     pub(super) fn end(&mut self, ctx: &mut Ctx<'_>, in_transaction: bool) {
-        self.data.effects.is_muted = false;
+        self.data.effects.set_audience(Some(Audience::All));
         if self.data.effects.is_transaction() && !in_transaction {
             self.data.effects.end_transaction();
         }
@@ -241,7 +247,7 @@ impl Job {
 
     /// Like [`Self::end`], for a closed connection. Returns the number of changes.
     pub(super) fn end_orphan(&mut self, data: &mut Latched<'static>) -> u64 {
-        self.data.effects.is_muted = false;
+        self.data.effects.set_audience(Some(Audience::All));
         if self.data.effects.is_transaction() {
             self.data.effects.end_transaction();
         }
@@ -348,8 +354,14 @@ impl Server for Job {
     }
 
     fn set_propagation(&mut self, flags: u8) {
-        // There is one log, for the file and for replicas.
-        self.data.effects.is_muted = flags & 1 == 0;
+        self.data.effects.set_audience(match flags & (PROPAGATE_AOF | PROPAGATE_REPLICAS) {
+            0 => None,
+            PROPAGATE_AOF => Some(Audience::File),
+            PROPAGATE_REPLICAS => {
+                Some(Audience::Replicas).filter(|_| self.shared.keyspace.log.has_replicas())
+            }
+            _ => Some(Audience::All),
+        });
     }
 
     fn interrupt(&mut self) -> Verdict {

@@ -13,7 +13,7 @@ use commands::host::ScriptKind;
 use commands::run::{self, RunFor};
 use commands::session::SessionFlags;
 use commands::table::ResolvedCommand;
-use keyspace::SCRIPT_TOKEN;
+use keyspace::{EffectOrigin, SCRIPT_TOKEN};
 use os::clock::Ticks;
 use sync::atomic::Ordering;
 use sync::simulation::planted;
@@ -122,7 +122,11 @@ impl Job {
 
     /// Checks what the modes of the server require. A script that has written continues.
     fn check_modes(&self, found: ResolvedCommand) -> Result<(), CommandError> {
-        let (modes, flags) = (self.shared.modes.flags.load(), found.command.flags);
+        let flags = found.command.flags;
+        let modes = match self.data.effects.origin() {
+            EffectOrigin::Primary => self.shared.modes.flags.load() & !GlobalFlags::EXEMPT_PRIMARY,
+            EffectOrigin::Own | EffectOrigin::Local => self.shared.modes.flags.load(),
+        };
         let lacks_memory =
             flags.contains(Flags::DENYOOM) && self.data.mode.is_over_memory_limit && !self.script.allows_oom;
         if modes == 0 && !lacks_memory || self.observed.has_written {
@@ -138,6 +142,7 @@ impl Job {
             lacks_memory,
             is_pause_in_force: false,
             outruns_snapshot: false,
+            redirection: &|| None,
             append_failure: &|| self.shared.persistence.append_only.failure(),
             is_redis: self.config.extended_redis_compatibility,
         };

@@ -102,6 +102,18 @@ impl Libraries {
         debug_assert!(flushed.is_ok());
     }
 
+    /// Replaces all libraries by others, which no interpreter has loaded.
+    pub fn replace_by(&self, other: &Self) {
+        let theirs = other.all();
+        let replaced: Result<(), CommandError> = self.change(|set| {
+            set.clear();
+            set.libraries = theirs.libraries.clone();
+            set.functions = theirs.functions.clone();
+            Ok(())
+        });
+        debug_assert!(replaced.is_ok());
+    }
+
     /// Adds libraries, all or none.
     pub fn restore(
         &self,

@@ -30,13 +30,7 @@ pub struct Certificates {
 #[must_use]
 pub fn concerns_tls(id: Id) -> bool {
     id.name().starts_with("tls-")
-        && !matches!(
-            id,
-            Id::tls_auth_clients_user
-                | Id::tls_auto_reload_interval
-                | Id::tls_dh_params_file
-                | Id::tls_replication
-        )
+        && !matches!(id, Id::tls_auth_clients_user | Id::tls_auto_reload_interval | Id::tls_dh_params_file)
 }
 
 impl Certificates {
@@ -120,7 +114,7 @@ impl Certificates {
 
 /// Whether connections of clients or to other nodes use TLS.
 fn uses_tls(config: &Config) -> bool {
-    config.tls_port != 0 || config.tls_cluster
+    config.tls_port != 0 || config.tls_cluster || config.tls_replication
 }
 
 /// The values of the directives.
@@ -134,7 +128,7 @@ fn settings(config: &Config) -> Settings {
         client_key_file_pass: config.tls_client_key_file_pass.reveal().map(<[u8]>::to_vec),
         ca_cert_file: config.tls_ca_cert_file.clone(),
         ca_cert_dir: config.tls_ca_cert_dir.clone(),
-        opens_connections: config.tls_cluster,
+        opens_connections: config.tls_cluster || config.tls_replication,
         client_certificates: match config.tls_auth_clients {
             TlsAuthClients::No => ClientCertificates::None,
             TlsAuthClients::Optional => ClientCertificates::Optional,

@@ -2,14 +2,17 @@
 //!
 //! Written by the thread that loads, read by all. Whether a load is under way is [`GlobalFlags::LOADING`], which is
 //! tested before every request: commands without the flag `LOADING` are refused meanwhile, and nothing is expired, evicted
-//! or moved.
+//! or moved. During a load beside the present data, [`GlobalFlags::ASYNC_LOADING`], only commands with the flag
+//! `NO_ASYNC_LOADING` are refused.
 
 use std::sync::Arc;
 
+use base::DbIndex;
 use commands::error::CommandError;
 use commands::host::Reload;
 use keyspace::Waiter;
 use os::clock;
+use replication::ReplicationId;
 use sync::OnceLock;
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -35,9 +38,36 @@ pub struct Loading {
     pub empty_key_count: AtomicU64,
     /// Whether the load at the start has failed.
     has_failed: AtomicBool,
+    /// The database that the replication stream of the last RDB file has selected; -1: it is not named.
+    pub stream_db: AtomicI64,
+    /// The position of the data that were loaded at the start.
+    pub position: OnceLock<StreamPosition>,
     /// The number of error replies to replayed requests.
     pub unexpected_error_count: AtomicU64,
     above: OnceLock<(StartReplay, BeginReload)>,
+}
+
+/// The position of data in a replication stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamPosition {
+    /// The id of the data.
+    pub id: ReplicationId,
+    /// The number of bytes of the stream that they include.
+    pub offset: u64,
+    /// The database that the stream has selected.
+    pub db: DbIndex,
+}
+
+impl StreamPosition {
+    /// The properties of a snapshot that has these data, with their names.
+    #[must_use]
+    pub fn properties(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("repl-stream-db", self.db.0.to_string()),
+            ("repl-id", self.id.to_string()),
+            ("repl-offset", self.offset.to_string()),
+        ]
+    }
 }
 
 /// Runs the requests of an append-only file.
@@ -123,10 +153,16 @@ impl Loading {
     /// # Errors
     /// A load is under way.
     pub fn prepare_reload(flags: &GlobalFlags) -> Result<(), CommandError> {
-        match flags.raise(GlobalFlags::LOADING) {
+        match flags.raise(GlobalFlags::LOADING, GlobalFlags::ANY_LOADING) {
             true => Ok(()),
             false => Err(CommandError::new("ERR The data are being loaded already")),
         }
+    }
+
+    /// Begins a load beside the data that requests use. Returns whether none was under way.
+    #[must_use]
+    pub fn prepare_beside(flags: &GlobalFlags) -> bool {
+        flags.raise(GlobalFlags::ASYNC_LOADING, GlobalFlags::ANY_LOADING)
     }
 
     /// Begins a load, after [`Self::prepare_reload`].
@@ -134,7 +170,7 @@ impl Loading {
         (self.above.get().expect("set during start-up").1)(shared, reload, waiter);
     }
 
-    /// Begins a load of files of this size.
+    /// Begins a load of files of this size; 0: it is not known.
     pub fn begin(&self, flags: &GlobalFlags, total_bytes: u64) {
         self.started_at.store(clock::unix_millis() / 1000, Ordering::Relaxed);
         self.total_bytes.store(total_bytes, Ordering::Relaxed);
@@ -147,12 +183,14 @@ impl Loading {
         ] {
             counter.store(0, Ordering::Relaxed);
         }
-        flags.set(GlobalFlags::LOADING, true);
+        if !flags.is_set(GlobalFlags::ASYNC_LOADING) {
+            flags.set(GlobalFlags::LOADING, true);
+        }
     }
 
     /// Ends a load: all commands are served again.
     pub fn end(flags: &GlobalFlags) {
-        flags.set(GlobalFlags::LOADING, false);
+        flags.set(GlobalFlags::ANY_LOADING, false);
     }
 
     /// Notes that the data can't be loaded. The caller ends the server.

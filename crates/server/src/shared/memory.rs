@@ -109,6 +109,7 @@ impl Shared {
     #[must_use]
     pub fn uncounted_memory(&self) -> usize {
         self.keyspace.log.memory_bytes() as usize
+            + self.replication.feed.memory_bytes() as usize
             + self.snapshots.buffer_bytes()
             + self.scripts.memory.used() as usize
     }

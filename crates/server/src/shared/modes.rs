@@ -4,7 +4,7 @@ use os::clock::Uptime;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::Shared;
-use super::pause::Pause;
+use super::pause::{Pause, PauseReason};
 use super::pending_shutdown::PendingShutdown;
 use crate::mail::Mail;
 
@@ -12,7 +12,7 @@ use crate::mail::Mail;
 pub struct Modes {
     /// The modes that are tested before every request; all clear on the fast path.
     pub flags: GlobalFlags,
-    /// `CLIENT PAUSE`.
+    /// The pauses of clients.
     pub pause: Pause,
     /// A shutdown that saves first.
     pub shutdown: PendingShutdown,
@@ -44,10 +44,10 @@ impl Default for Modes {
 }
 
 impl Modes {
-    /// Whether files are being loaded.
+    /// Whether data are being loaded, also beside the present ones.
     #[must_use]
     pub fn is_loading(&self) -> bool {
-        self.flags.is_set(GlobalFlags::LOADING)
+        self.flags.is_set(GlobalFlags::ANY_LOADING)
     }
 
     /// Whether the server is ending.
@@ -90,8 +90,29 @@ impl GlobalFlags {
     pub const STOPPING: u32 = 1 << 3;
     /// Writes require more replicas than there are.
     pub const NO_REPLICAS: u32 = 1 << 4;
-    /// Files are being loaded.
+    /// Data are being loaded, and none are shown meanwhile.
     pub const LOADING: u32 = 1 << 5;
+    /// Data are being loaded beside those that requests use.
+    pub const ASYNC_LOADING: u32 = 1 << 13;
+    /// Either of the loads. They exclude each other.
+    pub const ANY_LOADING: u32 = Self::LOADING | Self::ASYNC_LOADING;
+    /// The server is a replica: the primary's stream changes its data, and nothing expires by itself.
+    pub const REPLICA: u32 = 1 << 6;
+    /// Writes of clients are refused, because the server is a replica (`replica-read-only`).
+    pub const READ_ONLY: u32 = 1 << 7;
+    /// The link to the primary is down, and data that may be old are not shown (`replica-serve-stale-data`).
+    pub const STALE: u32 = 1 << 11;
+    /// The server is a replica of the target of a failover, which is not a primary yet: clients are not redirected to it.
+    pub const FAILING_OVER: u32 = 1 << 12;
+    /// What does not apply to the requests of the primary.
+    pub const EXEMPT_PRIMARY: u32 = Self::REPLICA
+        | Self::READ_ONLY
+        | Self::FAILING_OVER
+        | Self::STALE
+        | Self::NO_REPLICAS
+        | Self::ANY_LOADING
+        | Self::UNSAVED
+        | Self::APPEND_FAILED;
     /// Writes are refused because the data could not be saved.
     pub const UNSAVED: u32 = 1 << 8;
     /// A snapshot can't keep up with changes of unsaved entries: these changes wait.
@@ -112,10 +133,11 @@ impl GlobalFlags {
         self.load() & flag != 0
     }
 
-    /// Sets a flag. Returns whether it was clear.
+    /// Sets a flag, unless any of `others` is set, or the flag itself. Returns whether it has set it.
     #[must_use]
-    pub fn raise(&self, flag: u32) -> bool {
-        self.0.fetch_or(flag, Ordering::AcqRel) & flag == 0
+    pub fn raise(&self, flag: u32, others: u32) -> bool {
+        let raise = |flags| (flags & (flag | others) == 0).then_some(flags | flag);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, raise).is_ok()
     }
 
     /// Sets or clears flags.
@@ -133,15 +155,16 @@ impl Shared {
     pub fn stop(&self) {
         self.modes.flags.set(GlobalFlags::STOPPING, true);
         self.workers.post_all(|| Mail::Stop);
+        self.replication.role.wake();
     }
 
-    /// Ends `CLIENT PAUSE`.
-    pub fn end_pause(&self) {
-        self.modes.pause.end(&self.modes.flags);
+    /// Ends the pause of clients for a reason.
+    pub fn end_pause(&self, reason: PauseReason) {
+        self.modes.pause.end(&self.modes.flags, reason, Uptime::now());
         self.workers.post_all(|| Mail::PauseChanged);
     }
 
-    /// Ends `CLIENT PAUSE` if its end has passed.
+    /// Ends the pauses of clients whose end has passed.
     pub fn end_pause_if_over(&self, now: Uptime) {
         if self.modes.pause.end_if_over(&self.modes.flags, now) {
             self.workers.post_all(|| Mail::PauseChanged);

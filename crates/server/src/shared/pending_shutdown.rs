@@ -1,14 +1,18 @@
-//! A shutdown that saves the data first.
+//! A shutdown that waits for replicas or saves the data first.
 //!
 //! | from | to | by |
 //! |---|---|---|
+//! | none | awaiting | [`PendingShutdown::begin_waiting`]: writes are paused, replicas lack changes |
+//! | awaiting | awaiting | [`PendingShutdown::join`]: a further client waits for the same end |
+//! | awaiting | none | [`PendingShutdown::take_waiting`]: replicas have everything, or the time is over |
 //! | none | pending | [`PendingShutdown::begin`]: writes are paused |
 //! | pending | saving | [`PendingShutdown::begin_saving`], once no other snapshot is being taken |
 //! | saving | pending | [`PendingShutdown::save_again`]: a write was made in between |
-//! | pending, saving | none | [`PendingShutdown::take`]: the server ends, or the shutdown failed or was aborted |
+//! | awaiting, pending, saving | none | [`PendingShutdown::take`]: the server ends, or the shutdown failed or was aborted |
 
 use std::sync::PoisonError;
 
+use os::clock::Uptime;
 use sync::atomic::{AtomicBool, Ordering};
 use sync::{Mutex, MutexGuard};
 
@@ -24,17 +28,21 @@ pub struct PendingShutdown {
 }
 
 /// A shutdown that is not complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
     origin: Origin,
     is_saving: bool,
+    /// Until when replicas are awaited; `None`: they are not.
+    deadline: Option<Uptime>,
 }
 
 /// The origin of a shutdown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The client that receives a reply if it fails; `None`: a signal.
-    pub client: Option<u64>,
+    /// The clients that receive a reply if it fails; none: a signal.
+    pub clients: Vec<u64>,
+    /// Whether the data is saved; `None`: if there are save points.
+    pub save: Option<bool>,
     /// Whether the server ends even if the data can't be saved.
     pub force: bool,
 }
@@ -53,9 +61,46 @@ impl PendingShutdown {
         if state.is_some() {
             return false;
         }
-        *state = Some(State { origin, is_saving: false });
+        *state = Some(State { origin, is_saving: false, deadline: None });
         self.is_pending.store(true, Ordering::Release);
         true
+    }
+
+    /// Begins a shutdown that waits for replicas. `false`: one is already pending.
+    #[must_use]
+    pub fn begin_waiting(&self, origin: Origin, deadline: Uptime) -> bool {
+        let is_begun = self.begin(origin);
+        if is_begun && let Some(state) = &mut *self.lock() {
+            state.deadline = Some(deadline);
+        }
+        is_begun
+    }
+
+    /// Adds a client, if any, to a shutdown that waits for replicas. `false`: there is none.
+    #[must_use]
+    pub fn join(&self, client: Option<u64>) -> bool {
+        let mut state = self.lock();
+        let waiting = state.as_mut().filter(|state| state.deadline.is_some());
+        let is_waiting = waiting.is_some();
+        if let Some(state) = waiting {
+            state.origin.clients.extend(client);
+        }
+        is_waiting
+    }
+
+    /// Until when replicas are awaited.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Uptime> {
+        self.lock().as_ref()?.deadline
+    }
+
+    /// Ends the wait for replicas, with the shutdown, which is then to be begun again.
+    pub fn take_waiting(&self) -> Option<Origin> {
+        let mut state = self.lock();
+        state.as_ref()?.deadline?;
+        let origin = state.take().map(|state| state.origin);
+        self.is_pending.store(false, Ordering::Release);
+        origin
     }
 
     /// Whether saving must begin now.

@@ -18,9 +18,11 @@ use sync::{Condvar, Mutex, simulation};
 
 use crate::admin::shutdown::Cause;
 use crate::connection::listeners::ListenSockets;
+use crate::disk;
 use crate::persistence::append_only;
 use crate::persistence::loading::reload;
 use crate::process::identity::Identity;
+use crate::replication::change;
 use crate::shared::Shared;
 use crate::shared::loading::Loading;
 use crate::startup::start::load_and_log;
@@ -69,13 +71,16 @@ impl Server {
         let theirs = Arc::clone(&ended);
         shared.pool.at_end(move || theirs.notify());
         shared.guard_writes(&shared.config.load());
-        if shared.config.load().appendonly {
+        // Not from the disk of the process.
+        if disk::is_simulated() {
             shared.loading.begin(&shared.modes.flags, 0);
             load_and_log(shared).map_err(|_| "the data can't be loaded".to_owned())?;
-            Loading::end(&shared.modes.flags);
         }
+        change::begin(shared);
+        Loading::end(&shared.modes.flags);
         shared.start_workers(listeners).map_err(|()| "a thread can't be started".to_owned())?;
         shared.pool.watchdog.set_period(&shared.monitoring.statistics, shared.config.load().watchdog_period);
+        change::connect(shared);
         Ok(Self { shared, ended })
     }
 
@@ -91,6 +96,11 @@ impl Server {
     /// Blocks until all of its threads have ended, after [`Self::stop`] or `SHUTDOWN`.
     pub fn wait(&self) {
         self.ended.wait();
+        // The thread of the link ends by itself, and acquires all latches at times.
+        while self.shared.replication.role.lock().has_thread {
+            sync::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        self.shared.connections.listen_sockets.close();
         append_only::end(self.shared);
         self.shared.memory.background.end();
         self.shared.memory.pages.end();

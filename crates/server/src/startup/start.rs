@@ -23,6 +23,7 @@ use crate::persistence::loading::{self, LoadFailed, reload};
 use crate::process::identity::{Identity, build_number};
 use crate::process::limits::own_descriptors;
 use crate::process::supervisor;
+use crate::replication::change;
 use crate::shared::Shared;
 use crate::shared::loading::Loading;
 use crate::startup::signals::Waiter;
@@ -237,11 +238,13 @@ fn load(
                 return;
             }
         }
+        change::begin(shared);
         Loading::end(&shared.modes.flags);
         loaded.set();
         if started.recv().is_err() {
             return;
         }
+        change::connect(shared);
         for text in ready {
             log::info!("Ready to accept connections {text}");
         }

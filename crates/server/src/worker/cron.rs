@@ -10,6 +10,7 @@ use super::Worker;
 use super::balancing::{Balancing, LoadMeter};
 use super::defragment::Defragmenter;
 use super::expiring::ActiveExpiry;
+use super::replicas::PING;
 use crate::connection::token::Token;
 use crate::connection::{Closing, Life};
 use crate::persistence::saving;
@@ -76,6 +77,8 @@ impl Worker {
         self.refuse_parked();
         self.invalidate_after_replies();
         self.executor.scripts.tick();
+        self.check_primary();
+        self.check_replicas();
         if self.ending.is_retiring {
             self.move_all_away();
         } else if self.clock.uptime >= self.cron.next_balance {
@@ -123,9 +126,13 @@ impl Worker {
             shared.memory.is_over_limit.store(false, Ordering::Relaxed);
         }
         shared.continue_shutdown();
+        shared.care_for_failover();
         if !is_cron_paused {
             saving::begin_if_due(shared);
         }
+        shared.care_for_replicas(now, || {
+            let _ = self.executor.latching.append_for_replicas(PING);
+        });
         shared.sample(now);
         persist::writer::check_sync(shared, now);
         shared.certificates.check(&shared.config, now);

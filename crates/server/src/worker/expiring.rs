@@ -1,6 +1,7 @@
-//! Active expiry: each tick deletes expired keys and hash fields, in a worker's share of the slots.
+//! Active expiry: each tick deletes expired keys and hash fields, in a worker's share of the slots. On a replica, only keys whose
+//! expiry its own clients have set.
 
-use keyspace::{Expired, ExpiryCycle, FieldExpiryCycle};
+use keyspace::{EffectOrigin, Expired, ExpiryCycle, FieldExpiryCycle};
 use os::clock::Ticks;
 use sync::atomic::Ordering;
 
@@ -12,11 +13,13 @@ use crate::shared::modes::GlobalFlags;
 pub struct ActiveExpiry {
     keys: ExpiryCycle,
     fields: FieldExpiryCycle,
+    /// Whether it is that of the first worker.
+    is_first: bool,
 }
 
 impl ActiveExpiry {
     pub(super) fn new(thread: usize) -> Self {
-        Self { keys: ExpiryCycle::new(thread), fields: FieldExpiryCycle::new(thread) }
+        Self { keys: ExpiryCycle::new(thread), fields: FieldExpiryCycle::new(thread), is_first: thread == 0 }
     }
 
     /// Deletes for a part of the time until the next tick, `tick_ms` milliseconds from now.
@@ -25,10 +28,23 @@ impl ActiveExpiry {
         let config = &executor.settings.config;
         if config.import_mode
             || !shared.modes.active_expire.load(Ordering::Relaxed)
-            || shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::LOADING)
+            || shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::ANY_LOADING)
         {
             return;
         }
+        let local = &shared.keyspace.local_expiries;
+        if shared.modes.flags.is_set(GlobalFlags::REPLICA) {
+            // Unless the server became one in this turn: then these would be changes of a primary.
+            if self.is_first && local.count() > 0 && executor.latching.effects.origin() == EffectOrigin::Local
+            {
+                executor.latching.mode.sees_expired = false;
+                executor.latching.delete_local_expired();
+            }
+            return;
+        }
+        local.clear();
+        executor.follow_promotion();
+        let config = &executor.settings.config;
         let lazily = config.lazyfree_lazy_expire;
         // Two hundredths of the time between ticks, and one more for each step of effort.
         let permille = 10 * u64::from(config.active_expire_effort + 1);

@@ -106,6 +106,8 @@ impl Worker {
             connection.sending.awaits_disk = false;
             *connection
         });
+        self.note_moved_primary(token);
+        self.note_moved_replica(token);
         let Some(connection) = self.connections.find_mut(token) else { return };
         self.host.subscriptions.register_moved(
             token,

@@ -316,6 +316,10 @@ impl Worker {
         let now = self.clock.uptime;
         let settings = &self.executor.settings;
         let Some(connection) = self.connections.find_mut(token) else { return false };
+        // What a replica has not been sent is bounded by the memory of the stream, see `worker/replicas.rs`.
+        if connection.client.forwarding.is_some() || connection.replica.is_some() {
+            return true;
+        }
         let class = if connection.client.session.in_subscribed_mode() {
             ClientClass::Pubsub
         } else {
@@ -344,7 +348,7 @@ impl Worker {
     }
 
     /// Closes a connection whose output exceeds a limit, unless it is being closed at once.
-    fn end_for_output(&mut self, token: Token) {
+    pub(super) fn end_for_output(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else { return };
         if connection.record.memory_charge.is_released() {
             return;
@@ -365,7 +369,9 @@ impl Worker {
     /// Earlier requests are answered first, unless the client does not read.
     pub(super) fn check_query_size(&mut self, token: Token) {
         let (limit, shared) = (self.executor.settings.config.client_query_buffer_limit as usize, self.shared);
-        let Some(connection) = self.connections.find_mut(token) else { return };
+        // The stream of the primary is as it is.
+        let is_limited = |connection: &&mut Connection| connection.client.forwarding.is_none();
+        let Some(connection) = self.connections.find_mut(token).filter(is_limited) else { return };
         let queue_size = connection.client.session.multi.as_ref().map_or(0, |queue| queue.size());
         let arriving_size = connection.input.query.argument().map_or(0, LargeArgument::arriving_size);
         let input_size = match connection.input.has_more {

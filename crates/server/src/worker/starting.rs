@@ -4,9 +4,9 @@ use std::io;
 use std::rc::Rc;
 
 use base::limits::REPLAY_THREAD;
-use config::{Config, IoBackend, parse_cpu_list};
+use config::{Config, parse_cpu_list};
 use os::threads;
-use reactor::{BackendChoice, Reactor, ReactorOptions};
+use reactor::{Reactor, ReactorOptions};
 use sync::mpsc::{self, Receiver};
 use sync::simulation;
 
@@ -17,6 +17,7 @@ use crate::executor::LogReplay;
 use crate::pubsub::LocalSubscriptions;
 use crate::script_runs::MakeHost;
 use crate::shared::Shared;
+use crate::shared::io_backend;
 use crate::shared::loading::Replay;
 use crate::shared::worker_pool::Ready;
 
@@ -28,7 +29,7 @@ pub fn start(shared: &'static Shared, index: usize, listeners: Listeners) -> io:
         if !simulation::is_simulated() {
             pin(&shared.config.load(), index);
         }
-        match Reactor::new(choice(&shared.config.load()), ReactorOptions::default()) {
+        match Reactor::new(io_backend::chosen(&shared.config.load()), ReactorOptions::default()) {
             Ok((reactor, waker)) => {
                 if index == 0 {
                     announce_backend(&reactor);
@@ -80,13 +81,5 @@ fn pin(config: &Config, index: usize) {
     };
     if let Err(error) = threads::set_thread_affinity(&cpus) {
         log::warn!("Thread {index} can't be bound to its CPUs: {error}");
-    }
-}
-
-fn choice(config: &Config) -> BackendChoice {
-    match config.io_backend {
-        IoBackend::Auto => BackendChoice::Auto,
-        IoBackend::IoUring => BackendChoice::Uring,
-        IoBackend::Epoll => BackendChoice::Epoll,
     }
 }

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::Lsn;
+use commands::error::CommandError;
 use commands::session::{BlockReason, Blocked};
 use keyspace::{Latching, Waiter};
 use os::clock::Uptime;
@@ -28,6 +29,10 @@ use crate::connection::token::Token;
 use crate::executor::{DeferredAim, DeferredServe, DeferredStep, TURNS_TIME_MAX};
 use crate::logging;
 use crate::mail::{BarrierRequest, Mail};
+
+/// The error of a wait that ends because the server has become a replica, in the words of Valkey.
+const ROLE_CHANGED: &[u8] =
+    b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
 
 /// The waits of a worker's connections and deferred serves.
 #[derive(Default)]
@@ -46,6 +51,8 @@ pub(super) struct Waits {
     pub(super) parked: ParkedConnections,
     /// Connections that wait until their writes are durable (`WAITAOF`).
     pub(super) for_disk: Vec<Token>,
+    /// Connections that wait for acknowledgements of replicas (`WAIT`, `WAITAOF`).
+    pub(super) for_replicas: Vec<Token>,
     /// Ended waits that are still in some queues.
     pub(super) lingering: Vec<Arc<Waiter>>,
     /// Mail for connections that are being moved to this worker.
@@ -79,6 +86,9 @@ impl Waits {
         }
         if blocked.awaits_disk() {
             self.for_disk.push(token);
+        }
+        if blocked.awaits_replicas() {
+            self.for_replicas.push(token);
         }
         if let Some(deadline) = wait.deadline {
             self.deadlines.insert((deadline, token));
@@ -143,15 +153,57 @@ impl Worker {
         let is_on = self.executor.settings.config.appendonly;
         for token in std::mem::take(&mut self.waits.for_disk) {
             let Some(connection) = self.connections.find_mut(token) else { continue };
-            let waits = connection.client.session.blocked.as_ref().is_some_and(Blocked::awaits_disk);
-            if waits
-                && (!is_on
-                    || self.shared.persistence.append_only.is_durable(connection.client.session.reply_lsn))
-            {
-                self.end_wait(token, UnblockReply::Timeout);
-            } else if waits {
+            let session = &connection.client.session;
+            if !session.blocked.as_ref().is_some_and(Blocked::awaits_disk) {
+                continue;
+            }
+            let ends = match session.blocked.as_ref().is_some_and(Blocked::awaits_replicas) {
+                _ if !is_on => true,
+                true => self.has_acknowledgements(token),
+                false => self.shared.persistence.append_only.is_durable(session.write_lsn),
+            };
+            if ends {
+                self.end_wait(token, if is_on { UnblockReply::Timeout } else { UnblockReply::SwitchedOff });
+            } else {
                 self.waits.for_disk.push(token);
             }
+        }
+    }
+
+    /// Ends the waits for replicas that have acknowledged the connections' writes.
+    pub(super) fn end_replica_waits(&mut self) {
+        // Before they are looked at: a later acknowledgement wakes this worker.
+        self.shared.replication.replicas.request_wake(self.index);
+        for token in std::mem::take(&mut self.waits.for_replicas) {
+            let Some(connection) = self.connections.find_mut(token) else { continue };
+            if !connection.client.session.blocked.as_ref().is_some_and(Blocked::awaits_replicas) {
+                continue;
+            }
+            if self.has_acknowledgements(token) {
+                self.end_wait(token, UnblockReply::Timeout);
+            } else {
+                self.waits.for_replicas.push(token);
+            }
+        }
+    }
+
+    /// Notes how many acknowledgements a connection's writes have. Returns whether they end its wait.
+    fn has_acknowledgements(&mut self, token: Token) -> bool {
+        let is_on = self.executor.settings.config.appendonly;
+        let Some(connection) = self.connections.find_mut(token) else { return false };
+        let session = &mut connection.client.session;
+        let (applied, durable) = self.shared.replication.acknowledged_counts(session.write_lsn);
+        match session.blocked.as_mut().map(|blocked| &mut blocked.reason) {
+            Some(BlockReason::Replicas { wanted, acknowledged }) => {
+                *acknowledged = applied;
+                applied >= *wanted
+            }
+            Some(BlockReason::Disk { awaits_local, wanted, is_durable, acknowledged }) => {
+                *acknowledged = durable;
+                *is_durable = is_on && self.shared.persistence.append_only.is_durable(session.write_lsn);
+                durable >= *wanted && (*is_durable || !*awaits_local)
+            }
+            _ => false,
         }
     }
 
@@ -161,6 +213,7 @@ impl Worker {
             self.waits.deadlines.first().copied().filter(|(deadline, _)| *deadline < self.clock.uptime)
         {
             self.waits.deadlines.remove(&(deadline, token));
+            let _ = self.has_acknowledgements(token);
             if !self.awaits_barrier(token) {
                 self.end_wait(token, UnblockReply::Timeout);
             }
@@ -209,15 +262,25 @@ impl Worker {
         debug_assert!(ended.held_latches.is_none(), "latches are kept until an answer");
         if let BlockReason::Disk { is_durable, .. } = &mut blocked.reason {
             *is_durable = self.executor.settings.config.appendonly
-                && self.shared.persistence.append_only.is_durable(connection.client.session.reply_lsn);
+                && self.shared.persistence.append_only.is_durable(connection.client.session.write_lsn);
         }
         if blocked.reason == BlockReason::Turns {
             connection.client.turns.are_over = true;
         }
+        let redirection = match how {
+            UnblockReply::RoleChange => self.redirection_of(token, &blocked.reason),
+            _ => None,
+        };
+        let Some(connection) = self.connections.find_mut(token) else { return };
         // Requests that wait for another reason run when their wait ends.
         if let BlockReason::Keys(_) | BlockReason::Replicas { .. } | BlockReason::Disk { .. } = blocked.reason
         {
-            let error = (how == UnblockReply::Error).then_some("UNBLOCKED");
+            let code = match how {
+                UnblockReply::SwitchedOff => "ERR",
+                _ if redirection.is_some() => "REDIRECT",
+                _ => "UNBLOCKED",
+            };
+            let error = (how != UnblockReply::Timeout).then_some(code);
             self.executor.count_waited(&mut connection.client, &ended, error);
         }
         if !ended.is_muted {
@@ -226,9 +289,26 @@ impl Worker {
             match how {
                 UnblockReply::Timeout => blocked.write_timeout(&mut reply),
                 UnblockReply::Error => reply.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+                UnblockReply::SwitchedOff => reply.error(CommandError::NO_APPEND_ONLY_FILE.text()),
+                UnblockReply::RoleChange => reply.error(redirection.as_deref().unwrap_or(ROLE_CHANGED)),
             }
         }
+        if how == UnblockReply::RoleChange && redirection.is_none() {
+            connection.close();
+            self.output.dirty.push(token);
+            return;
+        }
         self.continue_requests(token);
+    }
+
+    /// The reply to a client that waits for keys and follows redirections, when the server has become a replica.
+    fn redirection_of(&self, token: Token, reason: &BlockReason) -> Option<Vec<u8>> {
+        let client = &self.connections.find(token)?.client;
+        if !client.session.options.follows_redirects || !matches!(reason, BlockReason::Keys(_)) {
+            return None;
+        }
+        let address = self.shared.replication.role.redirection()?;
+        Some(format!("REDIRECT {address}").into_bytes())
     }
 
     /// Sends the reply to a connection that was served.
@@ -301,8 +381,14 @@ impl Worker {
         let has_begun = !self.ending.is_stopping && self.executor.has_begun_writing_scripts();
         let pause_count = if has_begun { 0 } else { pause_count };
         for request in self.waits.take_barriers(barrier_count, pause_count) {
-            let answer = Mail::BarrierAck { request, thread: self.index };
-            self.shared.workers.post(request.connection.thread(), answer);
+            match request.connection {
+                Token::FAILOVER => self.shared.note_turn_for_failover(request.number, self.index),
+                Token::ROLE => self.shared.replication.role.note_turn(request.number, self.index),
+                connection => {
+                    let answer = Mail::BarrierAck { request, thread: self.index };
+                    self.shared.workers.post(connection.thread(), answer);
+                }
+            }
         }
     }
 

@@ -3,10 +3,14 @@
 #![allow(dead_code)] // Not every test uses all of it.
 
 pub mod directory;
+pub mod peer;
+pub mod primary;
 pub mod rdb_file;
+pub mod synchronising;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -22,6 +26,20 @@ pub fn backends() -> Vec<&'static str> {
         line if line.contains("io_uring:") || !line.contains("io_uring") => vec!["epoll"],
         _ => vec!["epoll", "io_uring"],
     }
+}
+
+/// The programs of the real servers that are installed.
+pub fn peers() -> Vec<PathBuf> {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.peers");
+    let peers = std::env::var_os("BROADLOOM_PEERS").map_or_else(default, PathBuf::from);
+    let names = ["valkey-server", "redis-server", "redis-next-server"];
+    let found: Vec<PathBuf> =
+        names.iter().map(|name| peers.join("bin").join(name)).filter(|path| path.is_file()).collect();
+    if found.is_empty() {
+        assert!(std::env::var_os("CI").is_none(), "no peers: run tests/peers/install");
+        eprintln!("skipped: no peers: run tests/peers/install");
+    }
+    found
 }
 
 /// Runs a test on each backend, with a server started with these options.
@@ -141,9 +159,7 @@ impl Server {
 
     /// The value of a field of `INFO`.
     pub fn info(&self, client: &mut Client, field: &str) -> String {
-        let text = client.text(&["INFO", "everything"]);
-        let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        line.unwrap_or_else(|| panic!("no field {field}")).to_owned()
+        info_field(client, "everything", field)
     }
 
     /// CPU time that the server has used.
@@ -208,6 +224,32 @@ pub fn wait_for<T>(mut poll: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// The bytes of a request.
+pub fn request(words: &[&str]) -> String {
+    let mut text = format!("*{}\r\n", words.len());
+    for word in words {
+        text.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    text
+}
+
+/// A field of `INFO replication`.
+pub fn replication_field(client: &mut Client, name: &str) -> String {
+    info_field(client, "replication", name)
+}
+
+/// A field of a section of `INFO`.
+pub fn info_field(client: &mut Client, section: &str, name: &str) -> String {
+    let text = client.text(&["INFO", section]);
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.unwrap_or_else(|| panic!("no field {name} in {text}")).to_owned()
+}
+
+/// Waits until a field of `INFO replication` has a value.
+pub fn wait_for_replication_field(client: &mut Client, name: &str, value: &str) {
+    wait_for(|| (replication_field(client, name) == value).then_some(()));
+}
+
 /// A connection with one request at a time.
 pub struct Client {
     stream: TcpStream,
@@ -228,11 +270,7 @@ impl Client {
 
     /// Sends a request.
     pub fn send(&mut self, words: &[&str]) {
-        let mut request = format!("*{}\r\n", words.len());
-        for word in words {
-            request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
-        }
-        self.send_raw(request.as_bytes());
+        self.send_raw(request(words).as_bytes());
     }
 
     pub fn send_raw(&mut self, bytes: &[u8]) {

@@ -1,6 +1,6 @@
 //! Reading: complete ranges in order, at each reader's own pace.
 
-use super::{Fault, WriteLog};
+use super::{Audience, Fault, WriteLog};
 use crate::shim::{Ordering, fence, lock};
 use base::Lsn;
 use std::fmt;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 pub struct LogReader {
     log: Arc<WriteLog>,
     index: usize,
+    audience: Audience,
     lsn: u64,
     /// The log keeps everything from here on. Not above `lsn`.
     kept: u64,
@@ -43,8 +44,11 @@ impl Chunk<'_> {
 }
 
 impl LogReader {
-    pub(super) fn new(log: Arc<WriteLog>, index: usize, lsn: u64) -> Self {
-        LogReader { log, index, lsn, kept: lsn, complete: lsn, spilled: None }
+    pub(super) fn new(log: Arc<WriteLog>, index: usize, lsn: u64, audience: Audience) -> Self {
+        if audience == Audience::Replicas {
+            log.replica_reader_count.fetch_add(1, Ordering::Relaxed);
+        }
+        LogReader { log, index, audience, lsn, kept: lsn, complete: lsn, spilled: None }
     }
 
     /// The LSN of the next byte to read.
@@ -66,10 +70,23 @@ impl LogReader {
     }
 
     /// Bytes to read, from the reader's LSN up to `limit` at most. Empty only if there is nothing to read below
-    /// `limit`; there may be more behind them. A chunk that does not end at `limit` ends between two records.
+    /// `limit`; there may be more behind them. A chunk that does not end at `limit` ends between two records, or between
+    /// a record and the text that selects its database.
+    ///
+    /// The reader's LSN first moves over what is not for this reader.
     pub fn bytes(&mut self, limit: Lsn) -> Chunk<'_> {
+        let mut end = self.complete_end().0.min(limit.0).max(self.lsn);
+        while let Some((passed_over, until)) = self.log.next_passed_over(self.lsn, end, self.audience) {
+            if passed_over > self.lsn {
+                end = passed_over;
+                break;
+            }
+            self.pass_over(until.min(end));
+            if self.lsn == end {
+                break;
+            }
+        }
         let start = self.lsn;
-        let mut end = self.complete_end().0.min(limit.0).max(start);
         // The lock is needed only for records outside the ring. The count was stored before the writer's lane became
         // idle, so a record below `end` is counted.
         if self.log.spilled_count.load(Ordering::Relaxed) != 0 || self.spilled.is_some() {
@@ -108,6 +125,15 @@ impl LogReader {
         self.lsn = lsn;
         if self.spilled.as_ref().is_some_and(|(at, bytes)| at + bytes.len() as u64 <= lsn) {
             self.spilled = None;
+        }
+    }
+
+    /// Moves over bytes that are not for this reader, and releases them unless earlier ones are kept.
+    fn pass_over(&mut self, to: u64) {
+        let keeps_earlier = self.kept < self.lsn;
+        self.pass((to - self.lsn) as usize);
+        if !keeps_earlier {
+            self.release(Lsn(to));
         }
     }
 
@@ -171,6 +197,9 @@ impl Drop for LogReader {
     /// Detaches the reader. Without readers the log is off.
     fn drop(&mut self) {
         self.awake();
+        if self.audience == Audience::Replicas {
+            self.log.replica_reader_count.fetch_sub(1, Ordering::Relaxed);
+        }
         self.log.move_reader(self.index, None);
     }
 }

@@ -4,6 +4,7 @@
 //! moves under the lock. A writer that waits has found more than half of the capacity in use, under the lock;
 //! the step of a reader that reaches half of it comes later and finds the writer in the queue.
 
+use super::audience::PartialRange;
 use super::{Fault, LogWake, WriteLog, widen};
 use crate::shim::{Ordering, lock};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +27,8 @@ pub(super) struct RoomState {
     waiters: VecDeque<u64>,
     /// Records outside the ring, by LSN.
     pub(super) spilled: BTreeMap<u64, Arc<[u8]>>,
+    /// Ranges that are not for all readers, by LSN.
+    pub(super) partial: BTreeMap<u64, PartialRange>,
 }
 
 struct Position {
@@ -112,12 +115,15 @@ impl WriteLog {
                 {
                     first.remove();
                 }
+                state.trim_partial(tail);
             }
             None => {
                 self.on.store(0, Ordering::Release);
                 state.spilled.clear();
+                state.partial.clear();
             }
         }
+        self.partial_count.store(state.partial.len() as u32, Ordering::Relaxed);
         self.spilled_count.store(state.spilled.len() as u32, Ordering::Relaxed);
         let may_continue = !self.is_on() || self.used() <= self.capacity / 2;
         if state.waiters.is_empty() || !may_continue || self.is_planted(Fault::WritersForgotten) {

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::{Fault, LogWake, Record, Room, WriteLog};
+use super::{Audience, Fault, LogWake, Record, Room, WriteLog};
 use crate::{Condvar, Mutex, thread};
 use base::{DbIndex, Lsn};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn run(record_count: u32, fault: Fault) {
     let readers: Vec<_> = (0..READER_COUNT)
         .map(|index| {
             let token = (WRITER_COUNT + index) as u64;
-            (log.attach(token).unwrap(), token, Arc::clone(&bells))
+            (log.attach(token, Audience::File).unwrap(), token, Arc::clone(&bells))
         })
         .collect();
     let writers: Vec<_> = (0..WRITER_COUNT)
@@ -94,7 +94,7 @@ fn write(log: &Arc<WriteLog>, bells: &Bells, number: usize, record_count: u32) {
             database: Some(database),
             leaves: None,
             select: &[SELECT, database.0 as u8],
-            parts: &[&record, &body],
+            ..Record::new(&[&record, &body])
         });
         assert!(appended.is_some());
         // A turn of the event loop has several records.

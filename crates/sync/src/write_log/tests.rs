@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::{Appended, LogReader, LogWake, LogWriter, Record, Room, WriteLog};
+use super::{Appended, Audience, LogReader, LogWake, LogWriter, Record, Room, WriteLog};
 use base::{DbIndex, Lsn};
 use std::sync::{Arc, Mutex};
 
@@ -28,8 +28,8 @@ impl Model {
 }
 
 fn append(writer: &mut LogWriter, database: Option<u16>, bytes: &[u8]) -> Option<(u64, u64)> {
-    let database = database.map(DbIndex);
-    let record = Record { database, leaves: None, select: b"<db>", parts: &[bytes] };
+    let (database, parts) = (database.map(DbIndex), [bytes]);
+    let record = Record { database, leaves: None, select: b"<db>", ..Record::new(&parts) };
     writer.append(&record).map(|Appended { start, end }| (start.0, end.0))
 }
 
@@ -65,7 +65,7 @@ fn selects_a_database_only_where_it_changes() {
     let mut writer = model.log.writer(0);
     assert_eq!(append(&mut writer, Some(0), b"lost"), None, "the log is off");
     assert_eq!((model.log.end(), model.log.is_on()), (Lsn(100), false));
-    let mut reader = model.log.attach(1).unwrap();
+    let mut reader = model.log.attach(1, Audience::File).unwrap();
     assert_eq!(append(&mut writer, Some(0), b"a"), Some((100, 105)));
     assert_eq!(append(&mut writer, Some(0), b"b"), Some((105, 106)));
     assert_eq!(append(&mut writer, None, b"c"), Some((106, 107)));
@@ -75,7 +75,7 @@ fn selects_a_database_only_where_it_changes() {
         database: Some(DbIndex(7)),
         leaves: Some(DbIndex(0)),
         select: b"<db>",
-        parts: &[b"f", b"", b"g"],
+        ..Record::new(&[b"f", b"", b"g"])
     };
     assert!(writer.append(&across).is_some());
     assert_eq!(append(&mut writer, Some(0), b"h"), Some((115, 116)));
@@ -92,7 +92,7 @@ fn wraps_around_the_ring_and_the_word() {
     for start in [0, (1 << 48) - 100, (5 << 48) - 1] {
         let model = Model::starting_at(start);
         let mut writer = model.log.writer(1);
-        let mut reader = model.log.attach(1).unwrap();
+        let mut reader = model.log.attach(1, Audience::File).unwrap();
         let mut lsn = start;
         for round in 0..if cfg!(miri) { 20 } else { 200_u64 } {
             let bytes: Vec<u8> = (0..round % 37).map(|byte| (byte + round) as u8).collect();
@@ -108,7 +108,7 @@ fn wraps_around_the_ring_and_the_word() {
 fn spilled_records_keep_their_order() {
     let model = Model::starting_at(0);
     let mut writer = model.log.writer(0);
-    let mut reader = model.log.attach(1).unwrap();
+    let mut reader = model.log.attach(1, Audience::File).unwrap();
     let mut expected = Vec::new();
     // Nothing is read meanwhile. 200 bytes are more than the ring.
     for size in [40, 20, 200, 4, 1, 64, 65, 3] {
@@ -132,7 +132,7 @@ fn spilled_records_keep_their_order() {
 fn passed_bytes_can_be_read_again_until_they_are_released() {
     let model = Model::starting_at(0);
     let mut writer = model.log.writer(0);
-    let mut reader = model.log.attach(1).unwrap();
+    let mut reader = model.log.attach(1, Audience::File).unwrap();
     let pass = |reader: &mut LogReader| {
         let mut all = Vec::new();
         loop {
@@ -168,11 +168,82 @@ fn passed_bytes_can_be_read_again_until_they_are_released() {
     assert_eq!(pass(&mut reader), b"next");
 }
 
+/// Appends a record for some readers; `select_audience` holds for the text that selects the database 5.
+fn append_for(writer: &mut LogWriter, audience: Audience, select_audience: Audience, bytes: &[u8]) {
+    let database = (select_audience != audience).then_some(DbIndex(5));
+    let record = Record {
+        database,
+        leaves: database,
+        select: b"<db>",
+        parts: &[bytes],
+        audience,
+        select_audience,
+        partial: &[],
+    };
+    writer.append_unlatched(&record).unwrap();
+}
+
+#[test]
+fn readers_pass_over_what_is_not_for_them() {
+    let model = Model::starting_at(100);
+    let mut writer = model.log.writer(0);
+    let mut file = model.log.attach(1, Audience::File).unwrap();
+    let mut replicas = model.log.attach(2, Audience::Replicas).unwrap();
+    append(&mut writer, None, b"a");
+    append_for(&mut writer, Audience::Replicas, Audience::Replicas, b"ping");
+    append_for(&mut writer, Audience::Replicas, Audience::Replicas, b"pong");
+    append_for(&mut writer, Audience::File, Audience::File, b"local");
+    append_for(&mut writer, Audience::All, Audience::File, b"b");
+    append_for(&mut writer, Audience::Replicas, Audience::Replicas, b"x");
+    assert_eq!(read(&mut file), b"alocal<db>b");
+    assert_eq!(read(&mut replicas), b"apingpongbx");
+    assert_eq!((file.lsn(), replicas.lsn()), (model.log.end(), model.log.end()));
+    assert_eq!(file.kept(), file.lsn(), "what is passed over is released");
+    // A record that only one reader sees leaves no database selected for the others.
+    append(&mut writer, Some(5), b"c");
+    let select = Record {
+        database: Some(DbIndex(6)),
+        leaves: Some(DbIndex(6)),
+        select: b"<db>",
+        parts: &[b"d"],
+        audience: Audience::File,
+        select_audience: Audience::File,
+        partial: &[],
+    };
+    writer.append(&select).unwrap();
+    append(&mut writer, Some(6), b"e");
+    assert_eq!(read(&mut file), b"c<db>d<db>e");
+    assert_eq!(read(&mut replicas), b"c<db>e");
+    assert!(file.prepare_sleep());
+    file.awake();
+    append_for(&mut writer, Audience::Replicas, Audience::Replicas, b"more");
+    assert_eq!(read(&mut file), b"");
+    assert!(file.prepare_sleep(), "nothing is left to read");
+}
+
+#[test]
+fn bytes_passed_over_stay_while_earlier_ones_are_kept() {
+    let model = Model::starting_at(0);
+    let mut writer = model.log.writer(0);
+    let mut file = model.log.attach(1, Audience::File).unwrap();
+    append(&mut writer, None, b"a");
+    assert_eq!(file.bytes(ALL).pieces[0], b"a");
+    file.pass(1);
+    append_for(&mut writer, Audience::Replicas, Audience::Replicas, b"ping");
+    append(&mut writer, None, b"b");
+    assert_eq!((file.bytes(Lsn(3)).len(), file.lsn()), (0, Lsn(3)), "up to the limit");
+    assert_eq!(read(&mut file), b"b");
+    let mut other = model.log.attach(2, Audience::File).unwrap();
+    append(&mut writer, None, b"c");
+    other.return_to(Lsn(6));
+    assert_eq!((read(&mut other), read(&mut file)), (b"c".to_vec(), b"c".to_vec()));
+}
+
 #[test]
 fn writers_that_wait_are_woken_without_room_to_check_again() {
     let model = Model::starting_at(0);
     let mut writer = model.log.writer(0);
-    let _reader = model.log.attach(1).unwrap();
+    let _reader = model.log.attach(1, Audience::File).unwrap();
     append(&mut writer, None, &[1; CAPACITY]);
     assert_eq!(
         (model.log.wait_for_room(1, 5), model.log.wait_for_room(1, 6)),
@@ -187,22 +258,22 @@ fn writers_that_wait_are_woken_without_room_to_check_again() {
 fn keeps_bytes_for_the_slowest_reader() {
     let model = Model::starting_at(0);
     let mut writer = model.log.writer(0);
-    let mut fast = model.log.attach(1).unwrap();
+    let mut fast = model.log.attach(1, Audience::File).unwrap();
     append(&mut writer, None, &[1; 50]);
     assert_eq!(read(&mut fast).len(), 50);
-    let mut slow = model.log.attach(2).unwrap();
+    let mut slow = model.log.attach(2, Audience::File).unwrap();
     append(&mut writer, None, &[2; 40]);
     assert_eq!(read(&mut fast), [2; 40]);
     assert!(!model.log.has_room(25) && model.log.has_room(24));
-    assert!(model.log.attach_at(Lsn(49), 3).is_none(), "no longer there");
-    assert!(model.log.attach_at(Lsn(91), 3).is_none(), "not written yet");
-    let mut again = model.log.attach_at(Lsn(80), 3).unwrap();
+    assert!(model.log.attach_at(Lsn(49), 3, Audience::File).is_none(), "no longer there");
+    assert!(model.log.attach_at(Lsn(91), 3, Audience::File).is_none(), "not written yet");
+    let mut again = model.log.attach_at(Lsn(80), 3, Audience::File).unwrap();
     append(&mut writer, None, &[3; 30]);
     assert_eq!(read(&mut slow), [[2; 40].as_slice(), &[3; 30]].concat());
     assert_eq!(read(&mut again), [[2; 10].as_slice(), &[3; 30]].concat());
     drop((fast, again, slow));
     assert!(!model.log.is_on() && model.log.has_room(1000));
-    let mut later = model.log.attach(4).unwrap();
+    let mut later = model.log.attach(4, Audience::File).unwrap();
     assert_eq!(append(&mut writer, Some(3), b"x"), Some((120, 125)), "the database is selected again");
     assert_eq!(read(&mut later), b"<db>x");
 }
@@ -212,7 +283,7 @@ fn waiting_writers_are_woken_once_half_is_free() {
     let model = Model::starting_at(0);
     let mut writer = model.log.writer(0);
     assert_eq!(model.log.wait_for_room(1000, 7), Room::Now, "the log is off");
-    let mut reader = model.log.attach(1).unwrap();
+    let mut reader = model.log.attach(1, Audience::File).unwrap();
     append(&mut writer, None, &[0; 60]);
     assert_eq!(model.log.wait_for_room(4, 7), Room::Now);
     assert_eq!(model.log.wait_for_room(5, 7), Room::Waiting);
@@ -234,8 +305,8 @@ fn waiting_writers_are_woken_once_half_is_free() {
 fn a_sleeping_reader_is_woken_once() {
     let model = Model::starting_at(0);
     let mut writer = model.log.writer(0);
-    let mut reader = model.log.attach(5).unwrap();
-    let other = model.log.attach(6).unwrap();
+    let mut reader = model.log.attach(5, Audience::File).unwrap();
+    let other = model.log.attach(6, Audience::File).unwrap();
     assert!(reader.prepare_sleep());
     writer.notify();
     assert_eq!(model.woken(), [], "nothing was appended");
@@ -260,7 +331,7 @@ fn a_reader_stops_at_the_first_gap() {
     let model = Model::starting_at(1000);
     let mut writer = model.log.writer(0);
     let _unused = model.log.writer(1);
-    let mut reader = model.log.attach(1).unwrap();
+    let mut reader = model.log.attach(1, Audience::File).unwrap();
     append(&mut writer, None, b"first");
     // The second lane plays a descheduled writer.
     let lane = &model.log.lanes[1].reserving;
@@ -287,15 +358,19 @@ fn a_lane_has_one_writer() {
 #[should_panic(expected = "can't pass a gap")]
 fn a_reader_cannot_advance_past_the_end() {
     let model = Model::starting_at(0);
-    model.log.attach(1).unwrap().advance(1);
+    model.log.attach(1, Audience::File).unwrap().advance(1);
 }
 
 #[test]
 fn the_reader_count_is_limited() {
     let model = Model::starting_at(0);
-    let readers: Vec<_> = (0..super::READER_COUNT_MAX).map(|token| model.log.attach(token as u64)).collect();
+    let readers: Vec<_> =
+        (0..super::READER_COUNT_MAX).map(|token| model.log.attach(token as u64, Audience::File)).collect();
     assert!(readers.iter().all(Option::is_some));
-    assert!(model.log.attach(99).is_none() && model.log.attach_at(Lsn(0), 99).is_none());
+    assert!(
+        model.log.attach(99, Audience::File).is_none()
+            && model.log.attach_at(Lsn(0), 99, Audience::File).is_none()
+    );
     drop(readers);
-    assert!(model.log.attach(99).is_some());
+    assert!(model.log.attach(99, Audience::File).is_some());
 }

@@ -1,9 +1,10 @@
 //! Appending: reserve, copy, publish.
 
-use super::{BUSY, Fault, IDLE, LogWake, POSITION_MASK, WriteLog, database_of, pack, widen};
+use super::{Audience, BUSY, Fault, IDLE, LogWake, POSITION_MASK, WriteLog, database_of, pack, widen};
 use crate::shim::{Ordering, fence, lock};
 use base::{DbIndex, Lsn};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// How far ahead of a record the ring is prefetched: some records of usual size.
@@ -20,6 +21,27 @@ pub struct Record<'a> {
     pub select: &'a [u8],
     /// The record's bytes, one after the other.
     pub parts: &'a [&'a [u8]],
+    /// For which readers it is. After one that is not for all, the database must be selected again.
+    pub audience: Audience,
+    /// For which readers the text is that selects `database`; as `audience`, if that is not [`Audience::All`].
+    pub select_audience: Audience,
+    /// Ranges of the bytes of `parts` that are for some readers only.
+    pub partial: &'a [(Range<usize>, Audience)],
+}
+
+impl<'a> Record<'a> {
+    /// A record of these parts for all readers, that applies to any database.
+    #[must_use]
+    pub const fn new(parts: &'a [&'a [u8]]) -> Self {
+        let (audience, select_audience) = (Audience::All, Audience::All);
+        Self { database: None, leaves: None, select: &[], parts, audience, select_audience, partial: &[] }
+    }
+
+    /// A record for an audience, that applies to any database.
+    #[must_use]
+    pub const fn for_audience(parts: &'a [&'a [u8]], audience: Audience) -> Self {
+        Self { audience, select_audience: audience, ..Self::new(parts) }
+    }
 }
 
 /// The range of an appended record, including the text that selects its database.
@@ -88,7 +110,12 @@ impl LogWriter {
             let select =
                 if record.database.is_some() && record.database != selected { record.select } else { &[] };
             let position = (seen & POSITION_MASK) + (select.len() + record_size) as u64;
-            let next = pack(position, record.leaves.or(record.database).or(selected));
+            let leaves = match record.audience {
+                Audience::All => record.leaves.or(record.database).or(selected),
+                _ if select.is_empty() && record.leaves == record.database => selected,
+                _ => None,
+            };
+            let next = pack(position, leaves);
             // Release pairs with the Acquire in `complete_from`. All changes of the word are read-modify-writes, so
             // later ones continue the release sequence.
             match log.word.compare_exchange_weak(seen, next, Ordering::Release, Ordering::Relaxed) {
@@ -108,10 +135,39 @@ impl LogWriter {
         } else {
             log.spill(start, select, record.parts);
         }
-        // Release: invariant 2.
-        lane.store(IDLE, Ordering::Release);
+        let is_late = log.is_planted(Fault::LateAudience);
+        if is_late {
+            lane.store(IDLE, Ordering::Release);
+        }
+        match (record.audience, record.select_audience) {
+            (Audience::All, Audience::All) => {}
+            (Audience::All, of_select) => log.note_partial(start, start + select.len() as u64, of_select),
+            (audience, _) => log.note_partial(start, end, audience),
+        }
+        let parts_start = start + select.len() as u64;
+        for (range, audience) in record.partial {
+            log.note_partial(parts_start + range.start as u64, parts_start + range.end as u64, *audience);
+        }
+        if !is_late {
+            // Release: invariant 2.
+            lane.store(IDLE, Ordering::Release);
+        }
         self.has_appended = true;
         Some(Appended { start: Lsn(start), end: Lsn(end) })
+    }
+
+    /// As [`Self::append`], for a record that belongs to no latch.
+    pub fn append_unlatched(&mut self, record: &Record<'_>) -> Option<Appended> {
+        let log = Arc::clone(&self.log);
+        let _unlatched = log.hold_unlatched();
+        self.append(record)
+    }
+
+    /// Whether anything was appended since the last call of [`Self::notify`].
+    #[must_use]
+    #[inline]
+    pub fn has_appended(&self) -> bool {
+        self.has_appended
     }
 
     /// Wakes the readers that sleep, if anything was appended since the last call. Called after the latches are

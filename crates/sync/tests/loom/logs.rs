@@ -8,7 +8,7 @@ use base::{DbIndex, Lsn};
 use loom::thread;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use sync::write_log::{Fault, LogReader, LogWake, LogWriter, Record, Room, WriteLog};
+use sync::write_log::{Audience, Fault, LogReader, LogWake, LogWriter, Record, Room, WriteLog};
 
 /// Tokens are the indices of bells.
 const READER: usize = 0;
@@ -22,7 +22,8 @@ fn log_with(fault: Fault, bells: &loom::sync::Arc<Bells>) -> Arc<WriteLog> {
 
 fn append(writer: &mut LogWriter, database: u16, bytes: &[u8]) {
     let database = Some(DbIndex(database));
-    let record = Record { database, leaves: None, select: b"s", parts: &[bytes] };
+    let parts = [bytes];
+    let record = Record { database, select: b"s", ..Record::new(&parts) };
     assert!(writer.append(&record).is_some());
 }
 
@@ -39,7 +40,7 @@ fn two_writers(fault: Fault) {
         let bells = Bells::new(1);
         let log = log_with(fault, &bells);
         // Not dropped when loom reports a defect: a second panic would abort.
-        let mut reader = ManuallyDrop::new(log.attach(READER as u64).unwrap());
+        let mut reader = ManuallyDrop::new(log.attach(READER as u64, Audience::File).unwrap());
         let writers = [0, 1].map(|lane| {
             let mut writer = log.writer(lane);
             thread::spawn(move || {
@@ -80,7 +81,7 @@ fn sleeping_reader(fault: Fault) {
     explore(None, move || {
         let bells = Bells::new(1);
         let log = log_with(fault, &bells);
-        let mut reader = log.attach(READER as u64).unwrap();
+        let mut reader = log.attach(READER as u64, Audience::File).unwrap();
         let mut writer = log.writer(0);
         let thread = thread::spawn(move || {
             append(&mut writer, 0, b"x");
@@ -108,7 +109,7 @@ fn waiting_writer(fault: Fault) {
     explore(None, move || {
         let bells = Bells::new(2);
         let log = log_with(fault, &bells);
-        let mut reader = log.attach(READER as u64).unwrap();
+        let mut reader = log.attach(READER as u64, Audience::File).unwrap();
         append(&mut log.writer(0), 0, &[0; 60]);
         let thread = thread::spawn(move || log.wait_for_room(40, 1));
         read(&mut reader, &mut Vec::new());
@@ -128,13 +129,73 @@ fn a_lost_wake_up_of_a_writer_is_found() {
     waiting_writer(Fault::WritersForgotten);
 }
 
+/// A reader of files meets a message to replicas while it is written, and a record behind it.
+fn message_to_replicas(fault: Fault) {
+    explore(Some(3), move || {
+        let bells = Bells::new(1);
+        let log = log_with(fault, &bells);
+        // Not dropped when loom reports a defect: a second panic would abort.
+        let mut reader = ManuallyDrop::new(log.attach(READER as u64, Audience::File).unwrap());
+        let mut writer = log.writer(0);
+        let thread = thread::spawn(move || {
+            let message = [b"m".as_slice()];
+            writer.append_unlatched(&Record::for_audience(&message, Audience::Replicas)).unwrap();
+            append(&mut writer, 0, b"x");
+            writer.notify();
+        });
+        let mut all = Vec::new();
+        while all.len() < 2 {
+            read(&mut reader, &mut all);
+            assert!(!all.contains(&b'm'), "a message reaches the file");
+            if all.len() < 2 && reader.prepare_sleep() {
+                bells.wait(READER);
+                reader.awake();
+            }
+        }
+        thread.join().unwrap();
+        drop(ManuallyDrop::into_inner(reader));
+        assert_eq!(all, b"sx");
+    });
+}
+
+#[test]
+fn a_message_to_replicas_is_passed_over() {
+    message_to_replicas(Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "a message reaches the file")]
+fn a_range_noted_late_is_found() {
+    message_to_replicas(Fault::LateAudience);
+}
+
+/// While a thread holds appends without latches away, the end of the log is exact.
+#[test]
+fn the_end_is_exact_while_appends_without_latches_are_held_away() {
+    explore(None, || {
+        let bells = Bells::new(1);
+        let log = log_with(Fault::None, &bells);
+        let reader = log.attach(READER as u64, Audience::Replicas).unwrap();
+        let mut writer = log.writer(0);
+        let thread = thread::spawn(move || {
+            let message = [b"m".as_slice()];
+            writer.append_unlatched(&Record::for_audience(&message, Audience::Replicas)).unwrap();
+        });
+        let held = log.hold_unlatched();
+        assert_eq!(log.end(), log.complete_end());
+        drop(held);
+        thread.join().unwrap();
+        drop(reader);
+    });
+}
+
 /// A writer that fills the ring, waits for room and wraps around, or does not check and spills its record.
 fn full_ring(fault: Fault, checks_room: bool) {
     explore(Some(3), move || {
         let bells = Bells::new(2);
         let log = log_with(fault, &bells);
         // Not dropped when loom reports a defect: a second panic would abort.
-        let mut reader = ManuallyDrop::new(log.attach(READER as u64).unwrap());
+        let mut reader = ManuallyDrop::new(log.attach(READER as u64, Audience::File).unwrap());
         let mut writer = log.writer(0);
         let other = bells.clone();
         let thread = thread::spawn(move || {

@@ -25,7 +25,7 @@ pub struct Ensemble {
 /// All ensembles.
 pub static ENSEMBLES: &[Ensemble] = &[TRANSACTIONS, LISTENING, EVENTS, CACHING, BLOCKING];
 
-/// Returns the families of data commands from which ensembles draw.
+/// Returns the families of data commands. Ensembles draw from them.
 pub fn data_families() -> impl Iterator<Item = &'static Family> {
     // Notifications would contain ids that each server generates itself.
     FAMILIES.iter().filter(|family| !matches!(family.name, "connection" | "deep"))

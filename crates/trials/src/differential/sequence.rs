@@ -194,6 +194,12 @@ impl Step {
             || blocks && (self.is(&["XREAD"]) || self.is(&["XREADGROUP"]))
     }
 
+    /// Whether it may run a script that keeps its changes out of the append-only file.
+    pub fn chooses_what_is_logged(&self) -> bool {
+        const CHOICE: &[u8] = b"set_repl";
+        self.arguments.iter().any(|word| word.windows(CHOICE.len()).any(|part| part == CHOICE))
+    }
+
     /// Whether the first words are these, in any case.
     pub fn is(&self, words: &[&str]) -> bool {
         let pairs = words.iter().zip(&self.arguments);

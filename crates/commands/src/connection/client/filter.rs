@@ -12,7 +12,7 @@ use crate::error::{CommandError, up_to_nul};
 use crate::host::{ClientFilter, ClientKind, Criteria};
 
 /// All flag letters, including letters of features that do not exist yet.
-const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
+const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiENC";
 
 /// The value of `SKIPME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -106,15 +106,14 @@ fn keyslot_needs_no_cluster() {
 }
 
 #[test]
-fn replication_is_off() {
+fn the_port_of_a_primary_is_checked() {
     check(expect![[r#"
-        @ours there is no replication yet
-        > REPLICAOF host 6379
-        -ERR This instance has replication support disabled
-        > PSYNC ? -1
-        -ERR unknown command 'PSYNC'
-        > COMMAND INFO psync sync replconf
-        [$-1, $-1, $-1]
+        > REPLICAOF NO ONE
+        +OK
+        > REPLICAOF host 65536
+        -ERR Invalid master port
+        > SLAVEOF host port
+        -ERR Invalid master port
     "#]]);
 }
 

@@ -58,6 +58,7 @@ where
     /// Prepares the files for another attempt after a failure, if one is due. Returns whether writing can be tried.
     pub(super) fn recover(&mut self) -> bool {
         let Some(failure) = &mut self.failure else { return true };
+        self.marks.forget();
         if Uptime::now() < failure.retry_at && !self.is_stopping {
             return false;
         }
@@ -106,6 +107,7 @@ where
     /// Begins the files anew. Returns whether that is possible; if not, they are closed and the restart is due.
     pub(super) fn restart_files(&mut self) -> bool {
         self.files.close();
+        self.marks.forget();
         match self.files.start() {
             Ok(()) => true,
             Err(error) => {
@@ -165,7 +167,8 @@ where
                 return false;
             }
             let Some(end) = end else { break };
-            match self.write_to(end).and_then(|()| self.sync_now(sync_event(self.config.appendfsync))) {
+            let written = self.write_to(end).and_then(|()| self.mark_end());
+            match written.and_then(|()| self.sync_now(sync_event(self.config.appendfsync))) {
                 Ok(()) => {
                     self.failure = None;
                     break;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base::Lsn;
 use config::{Appendfsync, Config};
 use os::clock::Uptime;
 use rdb::Limits;
@@ -11,6 +12,7 @@ use sync::write_log::WriteLog;
 
 use crate::append_only::AppendOnly;
 use crate::snapshots::{Busy, SnapshotId};
+use crate::stream::StreamOffset;
 
 /// A server with an append-only file.
 pub trait WriterHost: Send + Sync {
@@ -37,6 +39,13 @@ pub trait WriterHost: Send + Sync {
 
     /// Adds a sample to the latency monitor, if it reaches the threshold.
     fn note_latency(&self, event: &'static str, ms: u64);
+
+    /// The position in the replication stream of the data up to an LSN of the log, below which all records are complete; `None`:
+    /// they have none, or it is not certain.
+    fn stream_offset(&self, lsn: Lsn) -> Option<StreamOffset>;
+
+    /// Whether data are being loaded in place of others, so that there is only a part of them.
+    fn is_loading(&self) -> bool;
 
     /// Whether a snapshot is being taken, of any kind.
     fn has_snapshot(&self) -> bool;

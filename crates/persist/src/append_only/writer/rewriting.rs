@@ -18,6 +18,7 @@ use config::Appendfsync;
 use os::clock::{self, Uptime};
 use sync::Mutex;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use sync::write_log::Audience;
 
 use super::failing::Failed;
 use super::host::{BaseRequest, sync_event};
@@ -66,6 +67,8 @@ struct UnderWay {
 #[derive(Default)]
 struct Progress {
     is_cancelled: AtomicBool,
+    /// The divergences of the log at the cut.
+    divergence_count: AtomicU64,
 }
 
 /// Held while the base is converted: a cancelled conversion may still be ending when the next one begins.
@@ -125,6 +128,7 @@ where
             WriterMessage::Attached(number, reader) if is_current(number) => {
                 self.synced = Position { lsn: reader.lsn(), is_between_records: true };
                 self.reader = Some(reader);
+                self.marks.forget();
                 self.is_between_records = true;
                 self.note_durable();
             }
@@ -190,14 +194,20 @@ where
         let (host, attaches) = (self.host, self.reader.is_none());
         let is_base_only = self.rewriting.is_base_only;
         let append_only = host.append_only();
+        let progress = Arc::new(Progress::default());
+        let at_cut = Arc::clone(&progress);
         let begin_reading = move || {
             let log = host.log();
+            // A part of the data of a load has no position, whatever follows.
+            let count = if host.is_loading() { u64::MAX } else { log.divergence_count() };
+            at_cut.divergence_count.store(count, Ordering::Relaxed);
             if is_base_only {
                 // Later changes are not logged.
             } else if !attaches {
+                let _unlatched = log.hold_unlatched();
                 log.forget_database();
                 append_only.set_cut(log.end());
-            } else if let Some(reader) = log.attach(READER) {
+            } else if let Some(reader) = log.attach(READER, Audience::File) {
                 log.forget_database();
                 append_only.send(WriterMessage::Attached(number, reader));
             }
@@ -205,7 +215,6 @@ where
         let at_cut = move || append_only.at_cut(number, begin_reading);
         let wanted = self.rewriting.wanted_format;
         let format = wanted.unwrap_or_else(|| format_of(self.config.aof_use_rdb_preamble));
-        let progress = Arc::new(Progress::default());
         let request = BaseRequest {
             path: self.files.base_path(),
             at_cut: Box::new(at_cut),
@@ -297,6 +306,7 @@ where
         match (self.files.begin_rewrite(), &mut self.rewriting.under_way) {
             (Ok(()), Some(under_way)) => {
                 under_way.is_past_cut = true;
+                self.marks.forget();
                 self.annotated_at = 0;
                 self.note_synced();
             }
@@ -313,14 +323,15 @@ where
         }
         self.append_only().set_homes(self.files.homes());
         let Some(under_way) = self.rewriting.under_way.take() else { return };
+        self.divergence_count = Some(under_way.progress.divergence_count.load(Ordering::Relaxed));
         let is_beginning = std::mem::take(&mut self.rewriting.is_beginning);
         // The first increment of a new history is synchronised by now.
         self.note_synced();
-        match self.files.settle() {
-            Ok(()) if is_beginning => self.note_durable(),
-            Ok(()) => {}
+        let settled = self.files.settle();
+        let has_new_base = settled.is_ok() && is_beginning;
+        if let Err(error) = settled {
             // Nothing counts as durable before the directory is synchronised.
-            Err(error) => self.fail(&Failed::Sync(error)),
+            self.fail(&Failed::Sync(error));
         }
         log::info!("Background AOF rewrite finished successfully");
         self.remove_history();
@@ -332,6 +343,10 @@ where
         figures.rewrite_failures.store(0, Ordering::Relaxed);
         figures.rewrite_failed.store(false, Ordering::Relaxed);
         self.note_end(under_way.began);
+        if has_new_base {
+            // Clients that waited for it see that the rewrite has ended.
+            self.note_durable();
+        }
     }
 
     fn replace_files(&mut self, format: BaseFormat) -> Result<(), FilesError> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use base::DbIndex;
 use rdb::Limits;
 use sync::atomic::{AtomicBool, AtomicU64};
-use sync::write_log::{LogWake, LogWriter, Record, WriteLog};
+use sync::write_log::{Audience, LogWake, LogWriter, Record, WriteLog};
 use sync::{Condvar, Mutex};
 
 use super::*;
@@ -126,6 +126,14 @@ impl WriterHost for TestHost {
         }
     }
 
+    fn stream_offset(&self, _lsn: Lsn) -> Option<crate::stream::StreamOffset> {
+        None
+    }
+
+    fn is_loading(&self) -> bool {
+        false
+    }
+
     fn has_snapshot(&self) -> bool {
         self.has_snapshot.load(Ordering::Acquire)
     }
@@ -157,13 +165,14 @@ impl Rig {
     {
         let log = &host.log;
         let writer = log.writer(0);
-        Writer::start(host, files, log.attach(0).unwrap()).unwrap();
+        Writer::start(host, files, log.attach(0, Audience::File).unwrap()).unwrap();
         Self { host, writer }
     }
 
     fn append(&mut self, number: u64) -> Lsn {
-        let record =
-            Record { database: Some(DbIndex(0)), leaves: None, select: b"", parts: &[&record(number)] };
+        let bytes = record(number);
+        let parts = [bytes.as_slice()];
+        let record = Record { database: Some(DbIndex(0)), ..Record::new(&parts) };
         let appended = self.writer.append(&record).expect("the log has a reader");
         self.writer.notify();
         appended.end
@@ -432,6 +441,34 @@ fn a_file_that_is_switched_off_has_no_later_changes() {
     disk.gate.set_closed(false);
     assert!(rig.stop());
     assert_eq!(recovered(&disk.disk), [record(0), record(1)].concat());
+}
+
+/// A file that is switched off and on again has no base yet while the thread before completes its own file.
+#[test]
+fn the_end_of_the_thread_before_makes_nothing_of_its_successor_durable() {
+    let disk = SlowDisk { disk: CrashingDisk::new(5, Failing::Nothing), gate: Arc::default() };
+    let host = TestHost::with(Appendfsync::Always);
+    let files = new_files(&disk);
+    disk.gate.set_closed(true);
+    let mut rig = Rig::start(host, files);
+    let end = rig.append(0);
+    await_that(|| disk.gate.waiting.load(Ordering::Relaxed) == 1);
+    host.append_only.switch_off(|| host.log.end());
+    let former = host.append_only.take_thread().unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let awaited = Arc::clone(&is_over);
+    Writer::<SlowDisk>::start_later(host, Purpose::SwitchOn, move |_| {
+        await_that(|| awaited.load(Ordering::Acquire));
+        None
+    })
+    .unwrap();
+    assert!(!host.append_only.is_durable(end));
+    disk.gate.set_closed(false);
+    assert!(former.join(&host.append_only, end));
+    assert_eq!(host.append_only.durable.end(), end);
+    assert!(!host.append_only.is_durable(end));
+    is_over.store(true, Ordering::Release);
+    rig.stop();
 }
 
 #[test]

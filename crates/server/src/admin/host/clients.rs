@@ -9,6 +9,7 @@ use commands::session::Session;
 use super::WorkerHost;
 use crate::scripts::errors;
 use crate::shared::modes::GlobalFlags;
+use crate::shared::pause::PauseReason;
 
 impl ClientAdmin for WorkerHost {
     fn client_list(&self, filter: &ClientFilter, _own: &Session) -> Vec<u8> {
@@ -38,11 +39,11 @@ impl ClientAdmin for WorkerHost {
     }
 
     fn client_unpause(&self) {
-        self.shared.end_pause();
+        self.shared.end_pause(PauseReason::Command);
     }
 
     fn is_expiry_paused(&self) -> bool {
-        self.shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE)
+        self.shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::REPLICA)
     }
 
     fn client_exists(&self, id: u64) -> bool {

@@ -106,7 +106,7 @@ impl Debugging for WorkerHost {
 
     fn change_replication_id(&self) {
         log::info!("The replication id changes, as DEBUG CHANGE-REPL-ID demands");
-        self.shared.identity.change_replication_id();
+        self.shared.change_replication_id();
     }
 
     fn write_server_log(&self, text: &str) {

@@ -10,16 +10,19 @@ use keyspace::{AllCounters, Sizes};
 use os::clock::{self, Uptime};
 use os::process::{self, Usage, UsageOf};
 use persist::snapshots::SaveFigures;
+use replication::feed::FeedFigures;
 use sync::ThreadCounter;
 use sync::atomic::Ordering;
 use tls::{CertificateSummary, Context};
 
 use crate::admin::memory::{Gaps, MemoryUse};
+use crate::connection::replica::Replica;
 use crate::monitoring::metrics::Rates;
 use crate::monitoring::statistics::WorkerStatistics;
 use crate::shared::Shared;
 use crate::shared::loading::Progress;
 use crate::shared::modes::GlobalFlags;
+use crate::shared::role::{ReplicaFigures, TransferFigures};
 
 /// Lives as long as one report.
 pub struct Gathered<'a> {
@@ -27,8 +30,10 @@ pub struct Gathered<'a> {
     pub config: Guard<Arc<Config>>,
     /// Unix time in microseconds.
     pub now_us: i64,
-    /// Whether files are being loaded.
+    /// Whether data are being loaded.
     pub is_loading: bool,
+    /// Whether they are loaded beside those that requests use.
+    pub loads_beside: bool,
     /// Bytes of the report itself, which do not count as used memory.
     report_size: usize,
     memory: OnceCell<(MemoryUse, Gaps)>,
@@ -45,6 +50,9 @@ pub struct Gathered<'a> {
     /// By database.
     sizes: OnceCell<Vec<Sizes>>,
     listeners: OnceCell<Vec<String>>,
+    replica: OnceCell<Option<ReplicaFigures>>,
+    replicas: OnceCell<Vec<Arc<Replica>>>,
+    feed: OnceCell<FeedFigures>,
 }
 
 /// Scripts and functions. Both run in the same interpreters: to functions belongs what loading them took.
@@ -63,6 +71,8 @@ pub struct Scripts {
 
 /// `CLIENT PAUSE`.
 pub struct Pause {
+    /// Why requests wait, in the words of `INFO`.
+    pub reason: &'static str,
     /// The requests that wait, in the words of `INFO`.
     pub actions: &'static str,
     /// The milliseconds to its end; 0: there is none.
@@ -87,8 +97,11 @@ impl<'a> Gathered<'a> {
             config: shared.config.load(),
             now_us: clock::unix_micros(),
             is_loading: shared.modes.is_loading(),
+            loads_beside: shared.modes.flags.is_set(GlobalFlags::ASYNC_LOADING),
             report_size,
             memory: OnceCell::new(),
+            replicas: OnceCell::new(),
+            feed: OnceCell::new(),
             scripts: OnceCell::new(),
             pause: OnceCell::new(),
             rewriting: OnceCell::new(),
@@ -100,6 +113,7 @@ impl<'a> Gathered<'a> {
             errors: OnceCell::new(),
             sizes: OnceCell::new(),
             listeners: OnceCell::new(),
+            replica: OnceCell::new(),
         }
     }
 
@@ -153,15 +167,12 @@ impl<'a> Gathered<'a> {
     /// `CLIENT PAUSE`
     pub fn pause(&self) -> &Pause {
         self.pause.get_or_init(|| {
-            let global_flags = self.shared.modes.flags.load();
-            let left_ms = self.shared.modes.pause.until().ms_since(Uptime::now());
-            let actions = match global_flags {
-                _ if left_ms <= 0 => "none",
-                global_flags if global_flags & GlobalFlags::PAUSED != 0 => "all",
-                global_flags if global_flags & GlobalFlags::PAUSED_WRITES != 0 => "write",
-                _ => "none",
+            let now = Uptime::now();
+            let Some((reason, writes_only, until)) = self.shared.modes.pause.shown(now) else {
+                return Pause { reason: "none", actions: "none", left_ms: 0 };
             };
-            Pause { actions, left_ms: if actions == "none" { 0 } else { left_ms } }
+            let actions = if writes_only { "write" } else { "all" };
+            Pause { reason: reason.word(), actions, left_ms: until.ms_since(now) }
         })
     }
 
@@ -221,6 +232,28 @@ impl<'a> Gathered<'a> {
     pub fn sizes(&self, db: usize) -> &Sizes {
         let all = || (0..self.shared.keyspace.db_count()).map(|db| self.counters().sizes(db)).collect();
         &self.sizes.get_or_init(all)[db]
+    }
+
+    /// The replicas of this server.
+    pub fn replicas(&self) -> &[Arc<Replica>] {
+        self.replicas.get_or_init(|| self.shared.replication.replicas.listed())
+    }
+
+    /// The stream for replicas.
+    pub fn feed(&self) -> &FeedFigures {
+        self.feed.get_or_init(|| self.shared.replication.feed.figures())
+    }
+
+    /// The link to the primary; `None`: the server is one.
+    pub fn replica(&self) -> Option<&ReplicaFigures> {
+        let replication = &self.shared.replication;
+        let figures = || replication.role.figures(self.now_us / 1_000_000, replication.feed.end_offset());
+        self.replica.get_or_init(figures).as_ref()
+    }
+
+    /// The snapshot that is received from the primary.
+    pub fn transfer(&self) -> Option<&TransferFigures> {
+        self.replica()?.transfer.as_ref()
     }
 
     /// The kinds of addresses that the server listens on, each in the form of Redis.

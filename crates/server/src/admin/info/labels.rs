@@ -19,6 +19,8 @@ pub enum Labels {
     ErrorCode,
     /// Each database.
     Database,
+    /// Each replica.
+    Replica,
 }
 
 /// One of the [`Labels`].
@@ -52,6 +54,9 @@ impl Labels {
             }
             Self::Database => {
                 (0..shared.keyspace.db_count()).for_each(|index| visit(&Label { index, name: None }))
+            }
+            Self::Replica => {
+                (0..gathered.replicas().len()).for_each(|index| visit(&Label { index, name: None }))
             }
             Self::Command => {
                 for (index, (name, _)) in NUMBERED.iter().enumerate() {

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base::Lsn;
 use config::Config;
 use os::clock;
 use persist::append_only::AppendOnly;
 use persist::snapshots::{Busy, FileOutput, Recipient, Request, SaveError, SnapshotId, SnapshotPurpose};
+use persist::stream::StreamOffset;
 use persist::writer::{BaseRequest, WriterHost};
 use rdb::Limits;
 use sync::write_log::WriteLog;
@@ -56,6 +58,15 @@ impl WriterHost for Shared {
         }
     }
 
+    fn stream_offset(&self, lsn: Lsn) -> Option<StreamOffset> {
+        let (id, offset) = self.replication.feed.position_of(lsn)?;
+        Some(StreamOffset { id: *id.as_bytes().first_chunk()?, offset })
+    }
+
+    fn is_loading(&self) -> bool {
+        self.modes.flags.is_set(GlobalFlags::LOADING)
+    }
+
     fn has_snapshot(&self) -> bool {
         self.snapshots.is_busy()
     }
@@ -71,7 +82,10 @@ impl WriterHost for Shared {
             purpose: SnapshotPurpose::Base,
             recipients: vec![Recipient { output, done }],
             settings: saving::base_settings(self),
-            at_cut,
+            at_cut: Box::new(|| {
+                at_cut();
+                self.stream_properties()
+            }),
         })
     }
 

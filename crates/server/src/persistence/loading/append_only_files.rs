@@ -14,6 +14,7 @@ use persist::disk::{Disk, DiskFile};
 use persist::files::{AppendOnlyFiles, FilesError};
 use persist::manifest::{FileKind, ManifestFile};
 use persist::reading::{Damage, FormatError, Item, LoadPolicy, Reader, starts_with_rdb};
+use persist::stream::{StreamOffset, StreamReader};
 
 use super::delay::Delay;
 use super::progress::ProgressLog;
@@ -22,6 +23,7 @@ use super::rdb_file::{self, RdbOptions};
 use super::{LoadFailed, log_loaded, log_rdb_error, seconds_since};
 use crate::disk::{self, FileReader, ServerDisk};
 use crate::shared::Shared;
+use crate::shared::loading::StreamPosition;
 
 /// Bytes of a file that are passed to the replay together.
 const STRETCH_SIZE: usize = 256 << 10;
@@ -61,16 +63,17 @@ enum Outcome {
     Empty,
 }
 
-/// Loads all files of the directory, in order. The last one is cut at its valid end. Returns whether there are any.
+/// Loads all files of the directory, in order. The last one is cut at its valid end. Returns the position of the data in the
+/// replication stream, as the files tell it; `None`: there are no files.
 ///
 /// # Errors
 /// A file is missing, not valid, or can't be read. Some of the data may be loaded.
 pub fn load_append_only(
     shared: &'static Shared,
     files: &mut AppendOnlyFiles<ServerDisk>,
-) -> Result<bool, LoadFailed> {
+) -> Result<Option<StreamReader>, LoadFailed> {
     if files.manifest().is_empty() {
-        return Ok(false);
+        return Ok(None);
     }
     let listed: Vec<ManifestFile> = files.manifest().loaded().cloned().collect();
     let size_of = |file: &ManifestFile| -> Result<u64, FilesError> {
@@ -83,16 +86,17 @@ pub fn load_append_only(
         LoadFailed
     })?;
     shared.loading.begin(&shared.modes.flags, total);
+    let mut stream = StreamReader::default();
     for (index, file) in listed.iter().enumerate() {
         let started = Ticks::now();
         let is_last = index + 1 == listed.len();
-        let outcome = Loading { shared, file, is_last, name: shown(file) }.load(files)?;
+        let outcome = Loading { shared, file, is_last, name: shown(file) }.load(files, &mut stream)?;
         if outcome == Outcome::Loaded {
             let kind = if file.kind == FileKind::Base { "base" } else { "incr" };
             log::info!("DB loaded from {kind} file {}: {:.3} seconds", shown(file), seconds_since(started));
         }
     }
-    Ok(true)
+    Ok(Some(stream))
 }
 
 /// The name of a file for the log.
@@ -109,7 +113,11 @@ struct Loading<'a> {
 }
 
 impl Loading<'_> {
-    fn load(&self, files: &mut AppendOnlyFiles<ServerDisk>) -> Result<Outcome, LoadFailed> {
+    fn load(
+        &self,
+        files: &mut AppendOnlyFiles<ServerDisk>,
+        stream: &mut StreamReader,
+    ) -> Result<Outcome, LoadFailed> {
         let name = &self.name;
         let opened = disk::current().open(&files.path(&self.file.name));
         let file = opened.map_err(|error| {
@@ -121,9 +129,16 @@ impl Loading<'_> {
             return Ok(Outcome::Empty);
         }
         let mut file = FileReader::new(file);
-        let start = if starts_with_rdb(&head[..head_size]) { self.preamble(&mut file)? } else { 0 };
+        let mut start = 0;
+        if starts_with_rdb(&head[..head_size]) {
+            start = self.preamble(&mut file)?;
+            self.begin_stream(files, stream);
+        }
         file.seek(start);
-        let (reader, ending) = self.requests(file, start)?;
+        let (reader, ending) = self.requests(file, start, stream)?;
+        if !matches!(ending, Ending::Complete) || reader.in_transaction() {
+            stream.lose();
+        }
         self.finish(files, &reader, ending)?;
         Ok(Outcome::Loaded)
     }
@@ -139,7 +154,7 @@ impl Loading<'_> {
             log::info!("Reading RDB base file on AOF loading...");
         }
         let options = RdbOptions { keeps_expired: true, ..RdbOptions::default() };
-        let loaded = rdb_file::load(self.shared, file, options);
+        let loaded = rdb_file::load(self.shared, file, options, &self.shared.scripts.libraries);
         let end = loaded.map_err(|error| {
             log_rdb_error(&self.name, &error);
             fail(&format!("Error reading the {what} file {}, AOF loading aborted", self.name))
@@ -151,17 +166,33 @@ impl Loading<'_> {
         Ok(end)
     }
 
+    /// The position that the snapshot at the beginning of the file names.
+    fn begin_stream(&self, files: &AppendOnlyFiles<ServerDisk>, stream: &mut StreamReader) {
+        let file = disk::current().open(&files.path(&self.file.name)).ok();
+        let position =
+            file.and_then(|file| rdb_file::stream_position(self.shared, &mut FileReader::new(file)));
+        let at = position.and_then(|StreamPosition { id, offset, .. }| {
+            Some(StreamOffset { id: *id.as_bytes().first_chunk()?, offset })
+        });
+        stream.begin(at, position.map_or(0, |position| position.db.0.into()));
+    }
+
     /// Runs the requests of the file from `start` on. Returns the end of the valid part, and how the file ends.
-    fn requests(&self, file: FileReader, start: u64) -> Result<(Reader, Ending), LoadFailed> {
+    fn requests(
+        &self,
+        file: FileReader,
+        start: u64,
+        stream: &mut StreamReader,
+    ) -> Result<(Reader, Ending), LoadFailed> {
         let shared = self.shared;
         let queue = Arc::new(Queue::new(STRETCH_COUNT_MAX));
-        let (theirs, name) = (Arc::clone(&queue), self.name.clone());
+        let (theirs, name, mut position) = (Arc::clone(&queue), self.name.clone(), *stream);
         let body = move || {
             let _handler_stack = os::fault::prepare_thread();
             let mut reader = Reader::new(start);
-            let ending = cut(shared, (file, &name), &mut reader, &theirs);
+            let ending = cut(shared, (file, &name), (&mut reader, &mut position), &theirs);
             theirs.close();
-            (reader, ending)
+            (reader, ending, position)
         };
         let cutter = sync::thread::Builder::new().name("broadloom-load-0".to_owned()).spawn(body);
         let cutter = cutter.map_err(|error| fail(&format!("Can't start a thread: {error}")))?;
@@ -176,7 +207,10 @@ impl Loading<'_> {
             }
         }
         match cutter.join() {
-            Ok(read) => Ok(read),
+            Ok((reader, ending, position)) => {
+                *stream = position;
+                Ok((reader, ending))
+            }
             Err(payload) => std::panic::resume_unwind(payload),
         }
     }
@@ -266,7 +300,7 @@ fn fail(text: &str) -> LoadFailed {
 fn cut(
     shared: &Shared,
     (mut file, name): (FileReader, &str),
-    reader: &mut Reader,
+    (reader, stream): (&mut Reader, &mut StreamReader),
     queue: &Queue<Stretch>,
 ) -> Ending {
     let mut admission = Admission { shared, name, skipped_count: 0 };
@@ -297,7 +331,13 @@ fn cut(
                 }
                 Ok(item) => {
                     let start = at;
-                    at += (reader.offset() - before) as usize;
+                    let size = (reader.offset() - before) as usize;
+                    at += size;
+                    match item {
+                        Item::Request => stream.request(rest, size, reader),
+                        Item::Annotation(_) => stream.annotation(&rest[..size]),
+                        _ => stream.lose(),
+                    }
                     let admitted = match item {
                         Item::Request => admission.admit(rest, reader, before),
                         Item::Stray(stray) => {
@@ -362,7 +402,7 @@ impl Admission<'_> {
         let arguments = reader.arguments();
         let (name, word) = (&bytes[arguments[0].clone()], arguments.get(1).map(|word| &bytes[word.clone()]));
         let shown = || String::from_utf8_lossy(name).into_owned();
-        let known = &self.shared.commands;
+        let known = &self.shared.logged_commands;
         let Some(found) = known.find(name) else { return Err(format!("unknown command '{}'", shown())) };
         let found = match word {
             Some(word) if !found.command.subcommands.is_empty() => {

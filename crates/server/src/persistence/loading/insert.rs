@@ -144,10 +144,11 @@ impl Inserter {
         let (mut loaded_count, mut decoded_size) = (0, 0);
         for (index, place) in records.iter().enumerate() {
             if let Some(hash) = self.hashes.get(index + SLOTS_AHEAD) {
-                self.shared.keyspace.hints(records[index + SLOTS_AHEAD].db).prefetch_slot(*hash);
+                let db = self.target(records[index + SLOTS_AHEAD].db);
+                self.shared.keyspace.hints(db).prefetch_slot(*hash);
             }
             if let Some(hash) = self.hashes.get(index + BUCKETS_AHEAD) {
-                let db = records[index + BUCKETS_AHEAD].db;
+                let db = self.target(records[index + BUCKETS_AHEAD].db);
                 let _ = self.latching.prefetcher(db).prefetch_home(*hash);
             }
             let is_loaded = match &mut text {
@@ -166,6 +167,11 @@ impl Inserter {
         Ok(())
     }
 
+    /// The database into which the keys of a database of the file are loaded.
+    fn target(&self, db: DbIndex) -> DbIndex {
+        if self.options.is_beside { self.shared.keyspace.staged(db) } else { db }
+    }
+
     /// Returns whether the record became an entry. Adds to `decoded_size` the bytes that it has counted as loaded.
     fn decode(
         &mut self,
@@ -180,7 +186,8 @@ impl Inserter {
         let context = DecodeContext {
             alloc: AllocContext { heap: keyspace.heap(key.slot), hasher: keyspace.hasher() },
             limits: self.limits,
-            drop_fields_before: (!self.options.keeps_expired).then_some(self.latching.mode.now.0),
+            drop_fields_before: (!self.options.keeps_expired && !self.options.deletes_expired)
+                .then_some(self.latching.mode.now.0),
         };
         let (counted, shared) = (Cell::new(0), self.shared);
         let pass = |size| {
@@ -217,7 +224,7 @@ impl Inserter {
         value: NewValue<'_>,
     ) -> Result<(), RdbError> {
         let name = place.key(bytes);
-        let key = Key::with_hash(name, hash, place.db);
+        let key = Key::with_hash(name, hash, self.target(place.db));
         while self.latching.latch(key.slot, Mode::Write).is_err() {
             super::wait_a_moment();
         }

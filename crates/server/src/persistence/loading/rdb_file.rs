@@ -4,7 +4,7 @@
 //! [`STRETCH_SIZE`], or the size of the largest values. Short files are decoded by the reader itself.
 //! The first error ends the load: keys inserted before stay, and the caller ends the server or replies with an error.
 
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
@@ -13,16 +13,23 @@ use base::limits::DECODER_COUNT_MAX;
 use config::{Config, RdbVersionCheck};
 use os::{clock, process};
 use rdb::{Cut, Cutter, Error, Event, Family, Fault, Record, ValueType};
+use replication::ReplicationId;
 use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
 
 use super::delay::Delay;
+use super::deletions::Deletions;
 use super::insert::{Inserter, Job, LONG_TEXT_SIZE_MIN, PendingRecord};
 use super::progress::ProgressLog;
 use super::queue::Queue;
-use crate::disk::FileReader;
+use super::source::RdbSource;
 use crate::script_runs::LibraryLoader;
+use crate::scripts::libraries::Libraries;
 use crate::shared::Shared;
+use crate::shared::loading::StreamPosition;
+
+/// The most bytes that are reserved for a string before it is there: the length that a snapshot on the way names may be false.
+const RESERVED_SIZE_MAX: usize = 64 << 20;
 
 /// Bytes of a file that are decoded together.
 const STRETCH_SIZE: usize = 256 << 10;
@@ -32,8 +39,10 @@ const DELAYED_STRETCH_SIZE: usize = 4 << 10;
 const SHORT_FILE_SIZE: u64 = 1 << 20;
 /// Types and opcodes whose meaning depends on the family, where they are not known.
 const FOREIGN_TYPES: std::ops::RangeInclusive<u8> = 22..=243;
+/// Bytes that hold the properties of a file.
+const PROPERTIES_SIZE_MAX: usize = 4096;
 /// Bytes that hold the header of every version.
-const HEADER_SIZE_MAX: u64 = 16;
+const HEADER_SIZE_MAX: usize = 16;
 /// Queued stretches for each decoder.
 const STRETCHES_A_DECODER: usize = 2;
 
@@ -46,6 +55,11 @@ pub struct RdbOptions {
     pub adds_libraries: bool,
     /// Expired keys and fields are kept: the file is the base of a log, whose requests refer to exactly this data.
     pub keeps_expired: bool,
+    /// Expired keys are deleted in the stream for replicas, which have them. Expired fields are kept until they are deleted in
+    /// the same way.
+    pub deletes_expired: bool,
+    /// Keys are loaded beside the present data ([`keyspace::Keyspace::staged`]).
+    pub is_beside: bool,
 }
 
 /// Why an RDB file can't be loaded.
@@ -153,21 +167,22 @@ enum Decoders {
     Threads { queue: Arc<Queue<Job>>, failures: Arc<Failures>, threads: Vec<sync::thread::JoinHandle<()>> },
 }
 
-/// Loads the data of an RDB file, which is open and at its beginning. Returns the end of the data, which precedes
-/// requests, if the file is an append-only file.
+/// Loads the data of an RDB file, which is open and at its beginning, and its functions into `target`. Returns the end of the data,
+/// which precedes requests, if the file is an append-only file.
 ///
 /// # Errors
 /// The file is not valid or can't be read, or the server is ending.
 pub(super) fn load(
     shared: &'static Shared,
-    file: &mut FileReader,
+    file: &mut dyn RdbSource,
     options: RdbOptions,
+    target: &Libraries,
 ) -> Result<u64, RdbError> {
-    let size = file.size().unwrap_or(0);
-    let mut decoders = Decoders::start(shared, size, options);
+    let mut decoders = Decoders::start(shared, file.total_size(), options);
     let cutter = cutter(&shared.config.load());
     let libraries = LibraryLoader::default();
-    let read = Reading { shared, options, cutter, libraries }.read(file, &mut decoders);
+    let deletions = options.deletes_expired.then(|| Deletions::new(shared)).flatten();
+    let read = Reading { shared, options, cutter, libraries, target, deletions }.read(file, &mut decoders);
     let is_stopped = matches!(read, Err(RdbError { fault: RdbFault::Stopped, .. }));
     let failure = decoders.end(is_stopped);
     match (read, failure) {
@@ -181,15 +196,39 @@ pub(super) fn load(
 ///
 /// # Errors
 /// It has not, or can't be read.
-pub(super) fn check_header(shared: &Shared, file: FileReader) -> Result<(), RdbError> {
-    let mut head = Vec::new();
-    let read = file.take(HEADER_SIZE_MAX).read_to_end(&mut head);
-    read.map_err(|error| RdbError { fault: error.into(), offset: 0, key: None })?;
+pub(super) fn check_header(shared: &Shared, file: &mut dyn RdbSource) -> Result<(), RdbError> {
+    let head = file.head(HEADER_SIZE_MAX);
+    let head = head.map_err(|error| RdbError { fault: error.into(), offset: 0, key: None })?;
     let mut cutter = cutter(&shared.config.load());
     match cutter.next(&head)? {
         Some(_) => Ok(()),
         None => Err(cutter.unexpected_end(head.len()).into()),
     }
+}
+
+/// The position in a replication stream that a file, which is at its beginning, says its data have.
+pub(super) fn stream_position(shared: &Shared, file: &mut dyn RdbSource) -> Option<StreamPosition> {
+    let head = file.head(PROPERTIES_SIZE_MAX).ok()?;
+    let mut cutter = cutter(&shared.config.load());
+    let (mut start, mut id, mut offset, mut db) = (0, None, None, 0);
+    while let Ok(Some(Cut { event, size })) = cutter.next(&head[start..]) {
+        start += size;
+        match event {
+            Event::Header(_) => {}
+            Event::Aux { name, value } => {
+                let number = || std::str::from_utf8(&value).ok()?.parse::<u64>().ok();
+                match &*name {
+                    b"repl-id" => id = ReplicationId::parse(&value),
+                    b"repl-offset" => offset = number(),
+                    b"repl-stream-db" => db = number().unwrap_or(0),
+                    _ => {}
+                }
+            }
+            _ => break,
+        }
+    }
+    let db = (db < shared.keyspace.db_count() as u64).then_some(DbIndex(db as u16))?;
+    Some(StreamPosition { id: id?, offset: offset?, db })
 }
 
 fn cutter(config: &Config) -> Cutter {
@@ -201,10 +240,11 @@ fn cutter(config: &Config) -> Cutter {
 }
 
 impl Decoders {
-    fn start(shared: &'static Shared, file_size: u64, options: RdbOptions) -> Self {
+    /// Decoders of a file of this size, if it is known.
+    fn start(shared: &'static Shared, file_size: Option<u64>, options: RdbOptions) -> Self {
         let wanted = process::cpu_count().clamp(1, DECODER_COUNT_MAX);
         let inline = || Self::Inline(Box::new(Inserter::new(shared, 0, options)));
-        if file_size < SHORT_FILE_SIZE {
+        if file_size.is_some_and(|size| size < SHORT_FILE_SIZE) {
             return inline();
         }
         let queue = Arc::new(Queue::new(wanted * STRETCHES_A_DECODER));
@@ -270,15 +310,18 @@ fn decode(
     }
 }
 
-struct Reading {
+struct Reading<'a> {
     shared: &'static Shared,
     options: RdbOptions,
     cutter: Cutter,
     libraries: LibraryLoader,
+    /// Where libraries are added.
+    target: &'a Libraries,
+    deletions: Option<Deletions>,
 }
 
-impl Reading {
-    fn read(mut self, file: &mut FileReader, decoders: &mut Decoders) -> Result<u64, RdbError> {
+impl Reading<'_> {
+    fn read(mut self, file: &mut dyn RdbSource, decoders: &mut Decoders) -> Result<u64, RdbError> {
         let now = clock::unix_millis();
         let mut delay = Delay::new(self.shared);
         let mut progress = ProgressLog::new(self.shared);
@@ -288,8 +331,7 @@ impl Reading {
             // No more than the file has, and one byte to notice its end.
             let left = file.size_left().map_or(usize::MAX, |left| left.saturating_add(1));
             let wanted = stretch_size.max(bytes.len()).min(left);
-            bytes.reserve_exact(wanted);
-            let read = file.by_ref().take(wanted as u64).read_to_end(&mut bytes);
+            let read = file.read_stretch(wanted, &mut bytes);
             let is_at_end = read.map_err(|error| self.error(error.into()))? == 0;
             let mut records = Vec::new();
             let mut start = 0;
@@ -342,7 +384,7 @@ impl Reading {
 
     /// The place from the beginning of `bytes` of the text of a long string, if all of it is in `bytes` and the rest of
     /// the file: a false length reserves no memory.
-    fn long_text(&self, file: &FileReader, bytes: &[u8]) -> Option<Range<usize>> {
+    fn long_text(&self, file: &dyn RdbSource, bytes: &[u8]) -> Option<Range<usize>> {
         let place = self.cutter.pending_text(bytes).filter(|place| place.len() >= LONG_TEXT_SIZE_MIN)?;
         file.size_left().is_some_and(|left| place.end - bytes.len() <= left).then_some(place)
     }
@@ -350,7 +392,7 @@ impl Reading {
     /// Reads the text of a string, of which a part is in `bytes` behind its head, into the buffer that becomes the value.
     fn read_text(
         &mut self,
-        file: &mut FileReader,
+        file: &mut dyn RdbSource,
         mut bytes: Vec<u8>,
         place: &Range<usize>,
         now: i64,
@@ -363,7 +405,7 @@ impl Reading {
         let record = self.cutter.next_head(&head)?;
         let record = self.pending(record, now, &head)?;
         if record.is_some() {
-            text.reserve_exact(place.len());
+            text.reserve_exact(place.len().min(RESERVED_SIZE_MAX));
         }
         self.cutter.pass_text(&begun);
         text.extend_from_slice(&begun);
@@ -411,7 +453,12 @@ impl Reading {
     }
 
     /// The record, if it must be loaded.
-    fn pending(&self, record: Record<'_>, now: i64, bytes: &[u8]) -> Result<Option<PendingRecord>, RdbError> {
+    fn pending(
+        &mut self,
+        record: Record<'_>,
+        now: i64,
+        bytes: &[u8],
+    ) -> Result<Option<PendingRecord>, RdbError> {
         let count = self.shared.keyspace.db_count();
         let Some(db) = u16::try_from(record.db).ok().filter(|db| usize::from(*db) < count) else {
             let error = self.error(RdbFault::Database { db: record.db, count });
@@ -420,6 +467,9 @@ impl Reading {
         // As in Redis, which reads to the millisecond: a key that expires now is loaded.
         if !self.options.keeps_expired && record.expiry.is_some_and(|at| at < now) {
             self.shared.loading.expired_key_count.fetch_add(1, Ordering::Relaxed);
+            if let Some(deletions) = &mut self.deletions {
+                deletions.add(DbIndex(db), &record.key);
+            }
             return Ok(None);
         }
         Ok(Some(PendingRecord::new(record, DbIndex(db), bytes)))
@@ -438,7 +488,7 @@ impl Reading {
             }
             Event::Function(source) => {
                 let replaces = self.options.replaces || !self.options.adds_libraries;
-                if let Err(error) = self.libraries.load(self.shared, source, replaces) {
+                if let Err(error) = self.libraries.load(self.shared, self.target, source, replaces) {
                     let problem = error.text().escape_ascii().to_string();
                     return Err(self.error(RdbFault::Library(problem)));
                 }
@@ -478,8 +528,8 @@ impl Reading {
             b"aof-preamble" if number() != 0 => log::info!("RDB has an AOF tail"),
             b"aof-base" if number() != 0 => log::info!("RDB is base AOF"),
             b"aof-preamble" | b"aof-base" | b"redis-bits" | b"lua" | b"slot-info" => {}
-            // The position in a replication stream, which this version does not continue.
-            b"repl-stream-db" | b"repl-id" | b"repl-offset" => {}
+            b"repl-stream-db" => self.shared.loading.stream_db.store(number(), Ordering::Relaxed),
+            b"repl-id" | b"repl-offset" => {}
             _ => log::debug!("Unrecognized RDB AUX field: '{}'", name.escape_ascii()),
         }
     }

@@ -12,14 +12,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use base::limits::{REPLAY_THREAD, THREAD_COUNT_MAX};
-use base::{Lsn, Millis};
+use base::Lsn;
 use commands::host::Reload;
-use keyspace::{Latching, Waiter};
-use os::clock;
+use keyspace::Waiter;
 use persist::snapshots::SaveKind;
-use sync::{Mode, TryServe, mpsc};
+use sync::{TryServe, mpsc};
 
+use super::clearing::{Flush, unlogged};
 use super::{LoadFailed, RdbOptions, has_known_header, load_append_only, load_rdb, wait_a_moment};
 use crate::connection::token::Token;
 use crate::mail::Mail;
@@ -60,7 +59,8 @@ fn load(shared: &'static Shared, reload: Reload) -> &'static [u8] {
                 return NO_DUMP;
             }
             let options = RdbOptions { replaces, adds_libraries: !flushes, ..RdbOptions::default() };
-            let loaded = unlogged(shared, flushes, || load_rdb(shared, &path, options));
+            let flush = if flushes { Flush::Now } else { Flush::Not };
+            let loaded = unlogged(shared, flush, || load_rdb(shared, &path, options));
             if loaded != Ok(true) {
                 return NO_DUMP;
             }
@@ -69,7 +69,7 @@ fn load(shared: &'static Shared, reload: Reload) -> &'static [u8] {
         }
         Reload::AppendOnly => {
             append_only::await_written(shared);
-            if unlogged(shared, true, || load_files(shared)).is_err() {
+            if unlogged(shared, Flush::Now, || load_files(shared)).is_err() {
                 return NO_FILES;
             }
             log::info!("Append Only File loaded by DEBUG LOADAOF");
@@ -98,40 +98,7 @@ fn load_files(shared: &'static Shared) -> Result<bool, LoadFailed> {
         log::error!("{error}");
         LoadFailed
     })?;
-    load_append_only(shared, &mut files)
-}
-
-/// Runs a load, after the data are deleted if `flushes`. The load is not logged: only the latchings of workers are connected
-/// to the log.
-fn unlogged<T>(shared: &'static Shared, flushes: bool, load: impl FnOnce() -> T) -> T {
-    let mut latching = Latching::new(&shared.keyspace, REPLAY_THREAD, clock::unix_micros() as u64);
-    latching.mode.now = Millis(clock::unix_millis());
-    latch_all(&mut latching);
-    if flushes {
-        shared.scripts.libraries.flush();
-    }
-    let cleared = flushes.then(|| latching.clear(None));
-    latching.release();
-    shared.hub.invalidate_all();
-    if let Some(cleared) = cleared {
-        cleared.free();
-    }
-    // It has the thread number that the replay uses.
-    drop(latching);
-    load()
-}
-
-/// Acquires all latches. Queues for each as a session does, but polls instead of being woken.
-fn latch_all(latching: &mut Latching<'static>) {
-    // An address of the last worker, where no connection has it.
-    let token = Token::new(THREAD_COUNT_MAX - 1, u32::MAX, Token::PLACE_MAX).0;
-    while let Err(busy) = latching.latch_all(Mode::Write) {
-        if !latching.park(busy, Mode::Write, token) {
-            while !latching.claim(busy, token) {
-                wait_a_moment();
-            }
-        }
-    }
+    load_append_only(shared, &mut files).map(|stream| stream.is_some())
 }
 
 /// Ends the wait of the client with a reply, unless it has ended.

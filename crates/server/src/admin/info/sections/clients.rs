@@ -5,8 +5,8 @@ use super::super::gathered::Gathered;
 use crate::monitoring::statistics::{RecentMax, WorkerStatistics};
 
 pub static FIGURES: &[Figure] = figures! { |all|
-    /// The connections.
-    gauge "connected_clients" = all.shared.clients.len();
+    /// The connections, without those of replicas.
+    gauge "connected_clients" = all.shared.clients.len().saturating_sub(all.replicas().len());
     /// Always 0: there is no cluster.
     gauge "cluster_connections" = 0;
     /// The directive `maxclients`.
@@ -31,8 +31,8 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "total_blocking_keys" = all.counters().sum(|counters| &counters.waited_keys);
     /// The keys for which connections wait that are also served when the key is deleted.
     gauge "total_blocking_keys_on_nokey" = all.counters().sum(|counters| &counters.waited_keys_or_none);
-    /// Why requests wait: client_pause or none.
-    text "paused_reason" = if all.pause().actions == "none" { "none" } else { "client_pause" };
+    /// Why requests wait: client_pause, shutdown_in_progress, failover_in_progress or none.
+    text "paused_reason" = all.pause().reason;
     /// The requests that wait: all, write or none.
     text "paused_actions" = all.pause().actions;
     /// The time to the end of the pause.

@@ -1,5 +1,7 @@
 //! `memory`: the memory of the process, by what uses it.
 
+use sync::atomic::Ordering;
+
 use super::super::figure::Value::{Human, Hundredths, Percent};
 use super::super::figure::{Figure, Value, figures};
 use super::super::gathered::Gathered;
@@ -91,16 +93,17 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "mem_fragmentation_bytes": Bytes = all.memory().resident as i64 - all.memory().used as i64;
     /// The buffers that do not count for `maxmemory`.
     gauge "mem_not_counted_for_evict": Bytes = all.shared.uncounted_memory();
-    /// Always 0: there are no replicas.
-    gauge "mem_replication_backlog": Bytes = 0;
-    /// Always 0: there are no replicas.
-    gauge "mem_total_replication_buffers": Bytes = 0;
-    /// Always 0: there are no replicas.
-    gauge "mem_replicas_repl_buffer": Bytes = 0;
-    /// Always 0: there are no replicas.
-    gauge "mem_replica_full_sync_buffer": Bytes = 0;
-    /// Always 0: there are no replicas.
-    gauge "mem_clients_slaves": Bytes = 0;
+    /// The backlog, with what is kept for replicas that are behind.
+    gauge "mem_replication_backlog": Bytes = all.feed().memory_bytes;
+    /// The same.
+    gauge "mem_total_replication_buffers": Bytes = all.feed().memory_bytes;
+    /// The stream that is kept until the snapshot is loaded, on a replica with a connection for each.
+    gauge "mem_replicas_repl_buffer": Bytes = all.shared.replication.role.kept.load(Ordering::Relaxed);
+    /// The same, by the name that Redis has for it.
+    gauge "mem_replica_full_sync_buffer": Bytes = all.shared.replication.role.kept.load(Ordering::Relaxed);
+    /// What is to be sent of snapshots to replicas.
+    gauge "mem_clients_slaves": Bytes =
+        all.replicas().iter().map(|replica| replica.pipe_size() as u64).sum::<u64>();
     /// The memory of connections.
     gauge "mem_clients_normal": Bytes = all.memory().clients;
     /// Always 0: there is no cluster.

@@ -9,10 +9,10 @@ use super::super::gathered::Gathered;
 use crate::persistence::saving;
 
 pub static FIGURES: &[Figure] = figures! { |all|
-    /// Whether files are being loaded.
-    gauge "loading" = all.is_loading;
-    /// Always 0: there are no replicas.
-    gauge "async_loading" = 0;
+    /// Whether data are being loaded, and none are shown meanwhile.
+    gauge "loading" = all.is_loading && !all.loads_beside;
+    /// Whether data are being loaded beside those that are shown.
+    gauge "async_loading" = all.loads_beside;
     /// Always 0: no snapshot forks.
     gauge "current_cow_peak": Bytes = 0;
     /// The memory that the running snapshot preserves.
@@ -27,7 +27,7 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "current_save_keys_total" = all.saves().keys_total;
     /// The changes since the last dump.
     gauge "rdb_changes_since_last_save" = saving::unsaved_changes(all.shared);
-    /// Whether a dump is being written.
+    /// Whether a dump is being written, or a snapshot for replicas.
     gauge "rdb_bgsave_in_progress" = all.saves().is_saving;
     /// When the last dump was complete.
     gauge "rdb_last_save_time": UnixSeconds = all.saves().last_save;
@@ -35,7 +35,7 @@ pub static FIGURES: &[Figure] = figures! { |all|
     text "rdb_last_bgsave_status" = Value::ok_unless(!all.saves().last_ok);
     /// The duration of the last dump; -1: there was none.
     gauge "rdb_last_bgsave_time_sec": Seconds = all.saves().last_seconds;
-    /// The time since the running dump began; -1: none runs.
+    /// The time since the running dump or snapshot for replicas began; -1: none runs.
     gauge "rdb_current_bgsave_time_sec": Seconds = all.saves().current_seconds;
     /// The dumps.
     counter "rdb_saves" = all.saves().save_count;

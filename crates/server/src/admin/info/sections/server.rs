@@ -1,6 +1,7 @@
 //! `server`: the process, and what clients detect its kind and version by.
 
 use commands::identity;
+use os::clock::Uptime;
 use os::{clock, process};
 
 use super::super::figure::{Figure, figures};
@@ -40,7 +41,7 @@ pub static FIGURES: &[Figure] = figures! { |all|
     /// Always 0.0.0, as no C compiler is used.
     text "gcc_version" = "0.0.0";
     /// The id of the process.
-    gauge "process_id" = process::id();
+    gauge "process_id" = if sync::simulation::is_simulated() { 1 } else { process::id() };
     /// The supervisor of the process: systemd, upstart or no.
     text "process_supervised" = crate::process::supervisor::word();
     /// 40 hexadecimal digits, new at each start.
@@ -61,6 +62,9 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "clients_hz": PerSecond = all.config.hz;
     /// The clock of the last accesses of keys, modulo 2^24.
     gauge "lru_clock": Seconds = (all.now_us / 1_000_000) & 0xFF_FFFF;
+    /// The time that a shutdown still waits for replicas; shown while it does.
+    gauge "shutdown_in_milliseconds": Milliseconds = shutdown_wait_ms(all),
+        when all.shared.modes.shutdown.deadline().is_some();
     /// The path of the executable.
     text "executable" = &*all.shared.identity.executable;
     /// The path of the configuration file, or nothing.
@@ -80,6 +84,11 @@ fn is_as_redis(all: &Gathered<'_>) -> bool {
 
 fn is_as_valkey(all: &Gathered<'_>) -> bool {
     !is_as_redis(all) && all.shared.identity.executable.ends_with("valkey-server")
+}
+
+/// The time until a shutdown waits for replicas no longer.
+fn shutdown_wait_ms(all: &Gathered<'_>) -> i64 {
+    all.shared.modes.shutdown.deadline().map_or(0, |deadline| deadline.ms_since(Uptime::now()).max(0))
 }
 
 /// Seconds since the start.

@@ -19,10 +19,10 @@ pub static FIGURES: &[Figure] = figures! { |all|
     counter "total_net_input_bytes": Bytes = all.sum(|thread| &thread.sockets.received_bytes);
     /// The bytes sent to connections.
     counter "total_net_output_bytes": Bytes = all.sum(|thread| &thread.sockets.sent_bytes);
-    /// Always 0: there are no replicas.
+    /// Always 0: bytes of the primary count among those of connections.
     counter "total_net_repl_input_bytes": Bytes = 0;
-    /// Always 0: there are no replicas.
-    counter "total_net_repl_output_bytes": Bytes = 0;
+    /// The bytes sent to replicas: snapshots, and the stream.
+    counter "total_net_repl_output_bytes": Bytes = of(&all.shared.replication.replicas.sent_bytes);
     /// Always 0: there is no cluster.
     counter "total_net_cluster_slot_import_bytes": Bytes = 0;
     /// Always 0: there is no cluster.
@@ -31,18 +31,18 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "instantaneous_input_kbps": KibibytesPerSecond = kilo(all.rates().received_bytes);
     /// The output of the last moments.
     gauge "instantaneous_output_kbps": KibibytesPerSecond = kilo(all.rates().sent_bytes);
-    /// Always 0.00: there are no replicas.
+    /// Always 0.00: bytes of the primary count among those of connections.
     gauge "instantaneous_input_repl_kbps": KibibytesPerSecond = Hundredths(0.0);
-    /// Always 0.00: there are no replicas.
+    /// Always 0.00: bytes to replicas count among those of connections.
     gauge "instantaneous_output_repl_kbps": KibibytesPerSecond = Hundredths(0.0);
     /// The connections that were refused because of `maxclients`.
     counter "rejected_connections" = of(&all.shared.connections.rejected);
-    /// Always 0: there are no replicas.
-    counter "sync_full" = 0;
-    /// Always 0: there are no replicas.
-    counter "sync_partial_ok" = 0;
-    /// Always 0: there are no replicas.
-    counter "sync_partial_err" = 0;
+    /// The synchronisations of replicas with a snapshot.
+    counter "sync_full" = of(&all.shared.replication.replicas.full_count);
+    /// The synchronisations of replicas that continued.
+    counter "sync_partial_ok" = of(&all.shared.replication.replicas.partial_count);
+    /// The requests of replicas to continue that could not be met.
+    counter "sync_partial_err" = of(&all.shared.replication.replicas.refused_count);
     /// The keys that expired.
     counter "expired_keys" = all.counters().sum(|counters| &counters.expired_keys);
     /// The expired keys that periodic work deleted.
@@ -95,8 +95,8 @@ pub static FIGURES: &[Figure] = figures! { |all|
     counter "total_forks" = 0;
     /// The open connections to targets of `MIGRATE`.
     gauge "migrate_cached_sockets" = all.shared.migration_sockets.len();
-    /// Always 0: there are no replicas.
-    gauge "slave_expires_tracked_keys" = 0;
+    /// The keys with an expiry that clients of a writable replica have set.
+    gauge "slave_expires_tracked_keys" = all.shared.keyspace.local_expiries.count();
     /// The values that defragmentation moved.
     counter "active_defrag_hits" = all.sum(|thread| &thread.defrag.moved);
     /// The values that defragmentation left in place.

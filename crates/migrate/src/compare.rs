@@ -1,0 +1,362 @@
+//! Compares source and target: the number of keys of each database, and a sample of keys with type, expiry and value.
+//!
+//! The source may change meanwhile. A difference counts only if, in each of several attempts, the source's value stays equal
+//! over a time in which the target had all changes and yet another value.
+
+mod reader;
+mod sample;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::compare::sample::{Fingerprint, SampledKey};
+use crate::error::MigrateError;
+use crate::info::{KeyCounts, Keyspace};
+use crate::interrupt;
+use crate::progress::{Phase, Progress};
+use crate::servers::{Link, Servers};
+
+/// Readings of the numbers of keys before a difference counts.
+const COUNT_ATTEMPTS: usize = 10;
+const COUNT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Readings of a key that the source changes meanwhile.
+const VALUE_ATTEMPTS: usize = 5;
+
+const VALUE_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Keys that are read at a time.
+const BATCH_LEN: usize = 200;
+
+/// Difference of expiries, beside that of the clocks, that is not reported.
+const EXPIRY_TOLERANCE_MS: i64 = 1_000;
+
+/// Differences that are listed.
+const LISTED_MAX: usize = 10;
+
+/// The result of a comparison.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    /// What was compared, and each difference, as lines.
+    pub lines: Vec<String>,
+    /// The number of differences.
+    pub difference_count: u64,
+}
+
+impl Comparison {
+    /// Whether no difference was found.
+    pub fn is_equal(&self) -> bool {
+        self.difference_count == 0
+    }
+
+    fn differs(&mut self, line: String) {
+        self.difference_count += 1;
+        if self.difference_count as usize <= LISTED_MAX {
+            self.lines.push(format!("  DIFFERENT {line}"));
+        }
+    }
+}
+
+/// Compares both servers. About `sample` keys of the source are compared by value, and a quarter as many of the target.
+pub fn run(
+    servers: &mut Servers,
+    link: &mut dyn Link,
+    sample: u64,
+    progress: &mut Progress,
+) -> Result<Comparison, MigrateError> {
+    let mut comparison = Comparison::default();
+    counts(servers, link, &mut comparison)?;
+    values(servers, link, sample, &mut comparison, progress)?;
+    if comparison.difference_count as usize > LISTED_MAX {
+        comparison.lines.push(format!("  and {} more", comparison.difference_count as usize - LISTED_MAX));
+    }
+    Ok(comparison)
+}
+
+/// Compares the numbers of keys.
+fn counts(
+    servers: &mut Servers,
+    link: &mut dyn Link,
+    comparison: &mut Comparison,
+) -> Result<(), MigrateError> {
+    let (mut before, mut target) = (Keyspace::new(), Keyspace::new());
+    let mut differing = Vec::new();
+    for attempt in 0..COUNT_ATTEMPTS {
+        if attempt > 0 {
+            interrupt::sleep(COUNT_INTERVAL)?;
+        }
+        before = servers.source.keyspace()?;
+        link.settle(servers)?;
+        target = servers.target.keyspace()?;
+        let after = servers.source.keyspace()?;
+        differing = differing_databases(&before, &target, &after, link.skips_expired());
+        if differing.is_empty() {
+            break;
+        }
+    }
+    let count =
+        |keyspace: &Keyspace, database: u32| keyspace.get(&database).copied().unwrap_or_default().keys;
+    for database in databases([&before, &target]) {
+        let (source, target) = (count(&before, database), count(&target, database));
+        if differing.contains(&database) {
+            comparison.differs(format!("db{database}: {source} keys in the source, {target} in the target"));
+            continue;
+        }
+        let remark = match (source == target, link.skips_expired()) {
+            (true, _) => "",
+            (false, true) => " (the source changes, or still counts expired keys)",
+            (false, false) => " (the source changes meanwhile)",
+        };
+        comparison
+            .lines
+            .push(format!("  db{database}: {source} keys in the source, {target} in the target{remark}"));
+    }
+    if before.is_empty() && target.is_empty() {
+        comparison.lines.push("  no keys in either server".to_owned());
+    }
+    Ok(())
+}
+
+fn databases<'a>(keyspaces: impl IntoIterator<Item = &'a Keyspace>) -> BTreeSet<u32> {
+    keyspaces.into_iter().flat_map(|keyspace| keyspace.keys().copied()).collect()
+}
+
+/// Returns the databases for which the number of keys in the target is not between the source's numbers before and after.
+fn differing_databases(
+    before: &Keyspace,
+    target: &Keyspace,
+    after: &Keyspace,
+    skips_expired: bool,
+) -> Vec<u32> {
+    let counts =
+        |keyspace: &Keyspace, database| -> KeyCounts { keyspace.get(&database).copied().unwrap_or_default() };
+    let differs = |&database: &u32| {
+        let (before, after) = (counts(before, database), counts(after, database));
+        let expired_max = if skips_expired { before.expires.max(after.expires) } else { 0 };
+        let fewest = before.keys.min(after.keys).saturating_sub(expired_max);
+        !(fewest..=before.keys.max(after.keys)).contains(&counts(target, database).keys)
+    };
+    databases([before, target, after]).into_iter().filter(differs).collect()
+}
+
+/// The result for one key.
+enum Verdict {
+    Equal,
+    /// The source changes it too often.
+    Changing,
+    /// A type of a module, which has no commands that are known here.
+    Unknown,
+    Different(String),
+}
+
+fn values(
+    servers: &mut Servers,
+    link: &mut dyn Link,
+    count: u64,
+    comparison: &mut Comparison,
+    progress: &mut Progress,
+) -> Result<(), MigrateError> {
+    let clocks_ms = servers.clock_difference_ms()?;
+    if clocks_ms.abs() > EXPIRY_TOLERANCE_MS {
+        let remark =
+            format!("  the clocks differ by {clocks_ms} ms: keys expire earlier on one of the servers");
+        comparison.lines.push(remark);
+    }
+    let keyspace = servers.source.keyspace()?;
+    let mut keys = sample::choose(&mut servers.source, &keyspace, count)?;
+    let keyspace = servers.target.keyspace()?;
+    keys.extend(sample::choose(&mut servers.target, &keyspace, count / 4)?);
+    let reading = Reading {
+        has_field_expiries: servers.source.has_command("hpexpiretime")?
+            && servers.target.has_command("hpexpiretime")?,
+        expiry_tolerance_ms: EXPIRY_TOLERANCE_MS + clocks_ms.abs(),
+    };
+    let keys: Vec<&SampledKey> = keys.iter().collect();
+    let (mut types, mut equal, mut changing) = (BTreeMap::<String, u64>::new(), 0u64, 0u64);
+    for (done, batch) in keys.chunks(BATCH_LEN).enumerate() {
+        interrupt::check()?;
+        progress.show(&Phase::Comparing { done: (done * BATCH_LEN) as u64, total: keys.len() as u64 });
+        for ((database, key), (type_name, verdict)) in
+            batch.iter().zip(reading.compare(servers, link, batch)?)
+        {
+            if let Some(type_name) = &type_name {
+                *types.entry(type_name.clone()).or_default() += 1;
+            }
+            match verdict {
+                Verdict::Equal => equal += 1,
+                Verdict::Changing => changing += 1,
+                Verdict::Unknown => {
+                    let type_name = type_name.unwrap_or_default();
+                    comparison.differs(format!(
+                        "db{database} '{}': the type {type_name} can't be compared",
+                        key.escape_ascii()
+                    ));
+                }
+                Verdict::Different(reason) => {
+                    comparison.differs(format!("db{database} '{}': {reason}", key.escape_ascii()));
+                }
+            }
+        }
+    }
+    let types: Vec<String> = types.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    let different = keys.len() as u64 - equal - changing;
+    let mut line = format!("  sample of {} keys: {equal} equal, {different} different", keys.len());
+    if changing > 0 {
+        line.push_str(&format!(", {changing} that the source keeps changing"));
+    }
+    if !types.is_empty() {
+        line.push_str(&format!(" (by type: {})", types.join(", ")));
+    }
+    comparison.lines.push(line);
+    Ok(())
+}
+
+/// How keys are read and compared.
+struct Reading {
+    has_field_expiries: bool,
+    expiry_tolerance_ms: i64,
+}
+
+/// What is known of a key.
+struct Known {
+    source: Option<Fingerprint>,
+    verdict: Option<Verdict>,
+    /// The attempts in which the source's value stayed the same and the target had another one.
+    difference_count: usize,
+}
+
+impl Reading {
+    /// Compares keys, and returns for each the type in the source, if it exists, and the result.
+    fn compare(
+        &self,
+        servers: &mut Servers,
+        link: &mut dyn Link,
+        keys: &[&SampledKey],
+    ) -> Result<Vec<(Option<String>, Verdict)>, MigrateError> {
+        let mut begin = Instant::now();
+        let first = sample::read(&mut servers.source, keys, self.has_field_expiries)?;
+        let mut known: Vec<Known> =
+            first.into_iter().map(|source| Known { source, verdict: None, difference_count: 0 }).collect();
+        for attempt in 0..VALUE_ATTEMPTS {
+            let open: Vec<usize> = (0..keys.len()).filter(|&at| known[at].verdict.is_none()).collect();
+            if open.is_empty() {
+                break;
+            }
+            let open_keys: Vec<&SampledKey> = open.iter().map(|&at| keys[at]).collect();
+            if attempt > 0 {
+                interrupt::sleep(VALUE_INTERVAL)?;
+            }
+            link.settle(servers)?;
+            let target = sample::read(&mut servers.target, &open_keys, self.has_field_expiries)?;
+            let passed_ms = begin.elapsed().as_millis() as i64;
+            let unequal = |&(at, target): &(usize, &Option<Fingerprint>)| {
+                self.difference(known[at].source.as_ref(), target.as_ref(), passed_ms).is_some()
+            };
+            let unequal: Vec<(usize, &Option<Fingerprint>)> =
+                open.iter().copied().zip(&target).filter(unequal).collect();
+            let unequal_keys: Vec<&SampledKey> = unequal.iter().map(|&(at, _)| keys[at]).collect();
+            begin = Instant::now();
+            let again = sample::read(&mut servers.source, &unequal_keys, self.has_field_expiries)?;
+            for &at in &open {
+                let has_digest = known[at].source.as_ref().is_none_or(|source| source.digest.is_some());
+                known[at].verdict = Some(if has_digest { Verdict::Equal } else { Verdict::Unknown });
+            }
+            for ((at, target), again) in unequal.into_iter().zip(again) {
+                let Known { source, verdict, difference_count } = &mut known[at];
+                let passed_ms = passed_ms + begin.elapsed().as_millis() as i64;
+                let difference = self.difference(again.as_ref(), target.as_ref(), passed_ms);
+                let is_unchanged = self.difference(source.as_ref(), again.as_ref(), passed_ms).is_none();
+                *difference_count += usize::from(is_unchanged);
+                *verdict = match difference {
+                    None => Some(Verdict::Equal),
+                    // A key that is deleted and written again with the same value looks unchanged, but not each time.
+                    Some(reason) if *difference_count == VALUE_ATTEMPTS => Some(Verdict::Different(reason)),
+                    Some(_) => None,
+                };
+                *source = again;
+            }
+        }
+        let result = |known: Known| {
+            (known.source.map(|source| source.type_name), known.verdict.unwrap_or(Verdict::Changing))
+        };
+        Ok(known.into_iter().map(result).collect())
+    }
+
+    /// Returns the difference of two readings, the second of which was made `passed_ms` after the first, or before it.
+    fn difference(
+        &self,
+        source: Option<&Fingerprint>,
+        target: Option<&Fingerprint>,
+        passed_ms: i64,
+    ) -> Option<String> {
+        let tolerance_ms = self.expiry_tolerance_ms + passed_ms;
+        let expires_now = |one: &Fingerprint| (0..=tolerance_ms).contains(&one.pttl_ms);
+        let (source, target) = match (source, target) {
+            (None, None) => return None,
+            (Some(one), None) | (None, Some(one)) if expires_now(one) => return None,
+            (Some(one), None) => return Some(format!("missing in the target ({})", one.type_name)),
+            (None, Some(one)) => {
+                return Some(format!("not in the source, but in the target ({})", one.type_name));
+            }
+            (Some(source), Some(target)) => (source, target),
+        };
+        let expiry = |pttl_ms: i64| if pttl_ms < 0 { "none".to_owned() } else { format!("in {pttl_ms} ms") };
+        if source.type_name != target.type_name {
+            return Some(format!("{} in the source, {} in the target", source.type_name, target.type_name));
+        }
+        if source.digest != target.digest {
+            return Some(format!("the values differ ({})", source.type_name));
+        }
+        let is_one_sided = (source.pttl_ms < 0) != (target.pttl_ms < 0);
+        if is_one_sided || (source.pttl_ms - target.pttl_ms).abs() > tolerance_ms {
+            let (source, target) = (expiry(source.pttl_ms), expiry(target.pttl_ms));
+            return Some(format!("expiry {source} in the source, {target} in the target"));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_keys_may_be_between_two_readings() {
+        let keyspace = |counts: &[(u32, u64, u64)]| -> Keyspace {
+            counts.iter().map(|&(database, keys, expires)| (database, KeyCounts { keys, expires })).collect()
+        };
+        let (before, after) = (keyspace(&[(0, 10, 4), (1, 5, 0)]), keyspace(&[(0, 12, 4), (1, 5, 0)]));
+        let differing = |target: &[(u32, u64, u64)], skips_expired| {
+            differing_databases(&before, &keyspace(target), &after, skips_expired)
+        };
+        assert_eq!(differing(&[(0, 11, 0), (1, 5, 0)], false), [0; 0]);
+        assert_eq!(differing(&[(0, 9, 0), (1, 4, 0)], false), [0, 1]);
+        assert_eq!(differing(&[(0, 6, 0), (1, 5, 0)], true), [0; 0]);
+        assert_eq!(differing(&[(0, 5, 0), (2, 1, 0)], true), [0, 1, 2]);
+    }
+
+    #[test]
+    fn differences_are_named() {
+        let reading = Reading { has_field_expiries: false, expiry_tolerance_ms: 1_000 };
+        let one = |pttl_ms: i64, digest: u64| Fingerprint {
+            type_name: "list".into(),
+            pttl_ms,
+            digest: Some(digest),
+        };
+        let difference = |source: Option<Fingerprint>, target: Option<Fingerprint>| {
+            reading.difference(source.as_ref(), target.as_ref(), 10).unwrap_or_default()
+        };
+        assert_eq!(difference(Some(one(-1, 1)), Some(one(-1, 1))), "");
+        assert_eq!(difference(Some(one(5_000, 1)), Some(one(4_000, 1))), "");
+        assert_eq!(difference(Some(one(900, 1)), None), "");
+        assert_eq!(difference(Some(one(-1, 1)), None), "missing in the target (list)");
+        assert_eq!(difference(None, Some(one(-1, 1))), "not in the source, but in the target (list)");
+        assert_eq!(difference(Some(one(-1, 1)), Some(one(-1, 2))), "the values differ (list)");
+        assert_eq!(
+            difference(Some(one(-1, 1)), Some(one(9_000, 1))),
+            "expiry none in the source, in 9000 ms in the target"
+        );
+        let set = Fingerprint { type_name: "set".into(), ..one(-1, 1) };
+        assert_eq!(difference(Some(one(-1, 1)), Some(set)), "list in the source, set in the target");
+    }
+}

@@ -1,0 +1,64 @@
+//! Errors of a move by origin.
+
+use std::io;
+
+/// The reason why a move ended without a result.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// Invalid options or arguments.
+    #[error("{0}")]
+    Usage(String),
+    /// A server replied with an error, or with something unexpected.
+    #[error("{server}: {reason}")]
+    Server {
+        /// Role and address, as in `the source 10.0.0.5:6379`.
+        server: String,
+        /// The error.
+        reason: String,
+    },
+    /// A connection to a server failed.
+    #[error("{server}: {source}")]
+    Connection {
+        /// Role and address.
+        server: String,
+        /// The underlying error.
+        source: io::Error,
+    },
+    /// A file could not be read or written.
+    #[error("{doing}: {source}")]
+    File {
+        /// The attempted operation.
+        doing: String,
+        /// The underlying error.
+        source: io::Error,
+    },
+    /// A condition of the requested step is not met; nothing was changed by the step.
+    #[error("{0}")]
+    Refused(String),
+    /// Ctrl-C was pressed.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl MigrateError {
+    /// Creates a [`MigrateError::Usage`].
+    pub fn usage(text: impl Into<String>) -> Self {
+        Self::Usage(text.into())
+    }
+
+    /// Creates a [`MigrateError::Refused`].
+    pub fn refused(text: impl Into<String>) -> Self {
+        Self::Refused(text.into())
+    }
+
+    /// Creates a [`MigrateError::Server`].
+    pub fn server(server: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Server { server: server.into(), reason: reason.into() }
+    }
+
+    /// Wraps an error of a file with the attempted operation, for `map_err`.
+    pub fn file(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let doing = doing.into();
+        move |source| Self::File { doing, source }
+    }
+}

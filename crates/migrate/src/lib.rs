@@ -1,0 +1,208 @@
+//! `broadloom migrate`: moves the data of a running server to another one while its clients go on, and back.
+//!
+//! - Owns: its connections, and the record of what it has changed.
+//! - Touches: both servers, through the protocol only; the record's file.
+//! - Never: a step that its messages do not name. A failure or Ctrl-C leaves a state that the last lines describe.
+//! - Start reading at `replication` (attaching and following a replica), `compare`, `switch` (the order of its steps), `undo`,
+//!   and `by_scan` for sources that refuse replication.
+
+mod address;
+mod by_scan;
+mod checks;
+mod cli;
+mod compare;
+mod connection;
+mod encryption;
+mod error;
+mod fence;
+mod info;
+mod interrupt;
+mod progress;
+mod record;
+mod replication;
+mod server;
+mod servers;
+mod session;
+mod switch;
+mod undo;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::address::ServerUrl;
+use crate::cli::Cli;
+use crate::compare::Comparison;
+use crate::error::MigrateError;
+use crate::progress::Progress;
+use crate::record::{Record, Side, Stage};
+use crate::replication::ReplicaLink;
+use crate::server::Server;
+use crate::servers::Servers;
+use crate::session::{Relation, Session};
+use crate::switch::Switch;
+
+/// Exit status if the step did not succeed.
+const EXIT_FAILED: u8 = 1;
+
+/// Exit status for an invalid command line.
+const EXIT_USAGE: u8 = 2;
+
+/// Runs the tool as a program. `args` begin with the words that call it, in one string: `broadloom migrate`.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let called_as = args.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let command = Cli::command().name("migrate").bin_name(called_as.clone());
+    let cli = match command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // If printing fails, no further output is possible.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 });
+        }
+    };
+    interrupt::install();
+    match connect(&cli).and_then(|mut session| run_step(&mut session)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{called_as}: {error}");
+            ExitCode::from(match error {
+                MigrateError::Usage(_) => EXIT_USAGE,
+                MigrateError::Interrupted => interrupt::EXIT_STATUS,
+                _ => EXIT_FAILED,
+            })
+        }
+    }
+}
+
+fn connect(cli: &Cli) -> Result<Session<'_>, MigrateError> {
+    let with_password = |url: &ServerUrl, password: Option<&String>| {
+        let mut url = url.clone();
+        url.password = password.cloned().or(url.password);
+        url
+    };
+    let from = with_password(&cli.from, cli.from_password.as_ref());
+    let to = with_password(&cli.to, cli.to_password.as_ref());
+    let encryption = if from.is_encrypted || to.is_encrypted {
+        Some(encryption::settings(cli.cacert.as_deref(), cli.cert.as_deref().zip(cli.key.as_deref()))?)
+    } else {
+        None
+    };
+    let servers = Servers {
+        source: Server::connect("source", &from, encryption.as_ref())?,
+        target: Server::connect("target", &to, encryption.as_ref())?,
+    };
+    let record = Record::open(cli.state.as_deref(), &from.address, &to.address)?;
+    Ok(Session { cli, from, to, servers, record, progress: Progress::new(!cli.no_progress) })
+}
+
+fn run_step(session: &mut Session<'_>) -> Result<(), MigrateError> {
+    checks::are_two(session)?;
+    if session.cli.undo {
+        return undo::run(session).inspect_err(|error| describe_failure(session, error));
+    }
+    let is_attached = checks::may_move(session)?;
+    checks::warn(session)?;
+    let comparison =
+        if session.cli.by_scan { by_scan::run(session) } else { replicate(session, is_attached) };
+    let comparison = comparison.inspect_err(|error| describe_failure(session, error))?;
+    conclude(session, &comparison)
+}
+
+/// Makes the target a replica of the source, follows it, compares, and switches if that is wanted.
+fn replicate(session: &mut Session<'_>, is_attached: bool) -> Result<Comparison, MigrateError> {
+    if is_attached {
+        session.progress.line("the target is a replica of the source already");
+    } else {
+        replication::attach(session, Side::Target, Stage::Begun)?;
+    }
+    replication::follow(session, Side::Target)?;
+    let mut link = ReplicaLink { from: Side::Source, time_max: session.cli.timeout };
+    let comparison =
+        compare::run(&mut session.servers, &mut link, session.cli.sample, &mut session.progress)?;
+    if session.cli.follow {
+        replication::show_lag(session, Side::Target)?;
+    }
+    if session.cli.switch && comparison.is_equal() {
+        let (is_reversed, is_fenced) = (session.cli.reverse, !session.cli.no_fence);
+        link.time_max = session.cli.pause_max;
+        Switch { old: Side::Source, is_replica: true, is_reversed, is_fenced }.run(session, &mut link)?;
+    }
+    Ok(comparison)
+}
+
+/// Prints the comparison and the next step.
+fn conclude(session: &mut Session<'_>, comparison: &Comparison) -> Result<(), MigrateError> {
+    session.progress.line("compared:");
+    for line in &comparison.lines {
+        session.progress.line(line);
+    }
+    let (source, target) = (session.servers.source.name(), session.servers.target.name());
+    if !comparison.is_equal() {
+        describe(session);
+        return Err(MigrateError::refused(format!(
+            "{} differences: it is not safe to switch",
+            comparison.difference_count
+        )));
+    }
+    if session.cli.switch {
+        session.progress.line(&format!("switched: clients are to be pointed to {target}"));
+        describe(session);
+    } else if session.cli.by_scan {
+        session.progress.line(&format!(
+            "copied: {target} has the keys of {source}. Later changes are not copied: --by-scan --switch --overwrite copies \
+             again and switches"
+        ));
+    } else {
+        session
+            .progress
+            .line(&format!("in step: it is safe to switch. {target} goes on replicating from {source}"));
+        session.progress.line("next: the same command with --switch, or with --undo");
+    }
+    Ok(())
+}
+
+/// Prints the state after a failure; after Ctrl-C, also how to go on.
+fn describe_failure(session: &mut Session<'_>, error: &MigrateError) {
+    describe(session);
+    if !matches!(error, MigrateError::Interrupted) {
+        return;
+    }
+    let is_attached = matches!(session.relation(), Ok(Relation::Attached { .. }));
+    session.progress.line(match (session.cli.undo, is_attached, session.cli.by_scan) {
+        (true, ..) => "go on: the same command",
+        (_, true, _) => "go on: the same command, which goes on from this state",
+        (_, _, true) => "go on: the same command with --overwrite, which copies all keys again",
+        _ => "go on: the same command, after --undo if something is to be undone",
+    });
+}
+
+/// Prints the state that both servers are in, and how to undo it.
+fn describe(session: &mut Session<'_>) {
+    let (source, target) = (session.servers.source.name(), session.servers.target.name());
+    let state = match session.relation() {
+        Ok(Relation::Attached { is_linked }) => {
+            let link = if is_linked { "up" } else { "down" };
+            format!("{source} is the primary, and {target} is its replica (link {link})")
+        }
+        Ok(Relation::Reversed { is_linked }) => {
+            let link = if is_linked { "up" } else { "down" };
+            format!("{target} is the primary, and {source} is its replica (link {link})")
+        }
+        Ok(Relation::Separate) if session.record.is_stored() && session.record.stage() == Stage::Switched => {
+            let writes = if session.cli.no_fence {
+                "accepts writes that the target does not get"
+            } else {
+                "refuses writes"
+            };
+            format!("{target} is the primary; {source} {writes}")
+        }
+        Ok(Relation::Separate) => format!("{source} and {target} are primaries of their own"),
+        Err(error) => format!("unknown, because a server does not reply ({error})"),
+    };
+    session.progress.line(&format!("state: {state}"));
+    if session.record.is_stored() {
+        session.progress.line(&format!("undo:  {}", session.undo_command()));
+    }
+}

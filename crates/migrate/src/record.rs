@@ -1,0 +1,191 @@
+//! The record of a move: a file with the servers' earlier settings, for `--undo` in another run.
+//!
+//! It is written before each change that it describes, so a run that ends at any point leaves a record from which the
+//! change can be undone. It may contain a password of the target's former primary: only its owner can read it.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::HostPort;
+use crate::error::MigrateError;
+use crate::server::Server;
+
+/// What the tool has done to the servers of a move.
+///
+/// | from | to | by |
+/// |---|---|---|
+/// | `Begun` | `Switched` | `--switch` |
+/// | `Begun` | `Reversed` | `--switch --reverse` |
+/// | `Reversed` | `Begun` | `--undo` |
+/// | `Switched`, `Begun` | removed | `--undo` |
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// The source is the primary; settings may be changed.
+    Begun,
+    /// The target is the primary; the source is not its replica.
+    Switched,
+    /// The target is the primary of the source.
+    Reversed,
+}
+
+/// A server of the move, in the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Side {
+    Source,
+    Target,
+}
+
+/// A setting that was changed, with its earlier value.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Earlier {
+    side: Side,
+    name: String,
+    value: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Content {
+    from: String,
+    to: String,
+    stage: Stage,
+    settings: Vec<Earlier>,
+}
+
+/// The record of a move.
+#[derive(Debug)]
+pub struct Record {
+    path: PathBuf,
+    content: Content,
+    is_stored: bool,
+}
+
+impl Record {
+    /// Reads the record of a move between these servers, or begins one. Nothing is written yet.
+    pub fn open(path: Option<&Path>, from: &HostPort, to: &HostPort) -> Result<Self, MigrateError> {
+        let path = path.map_or_else(|| default_path(from, to), Path::to_owned);
+        let (from, to) = (from.to_string(), to.to_string());
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let content = Content { from, to, stage: Stage::Begun, settings: Vec::new() };
+                return Ok(Self { path, content, is_stored: false });
+            }
+            Err(error) => return Err(MigrateError::file(format!("reading {}", path.display()))(error)),
+        };
+        let content: Content = serde_json::from_slice(&text)
+            .map_err(|error| MigrateError::file(format!("reading {}", path.display()))(error.into()))?;
+        if (&content.from, &content.to) != (&from, &to) {
+            return Err(MigrateError::usage(format!(
+                "--state: '{}' is of the move from {} to {}",
+                path.display(),
+                content.from,
+                content.to
+            )));
+        }
+        Ok(Self { path, content, is_stored: true })
+    }
+
+    /// Whether there was a file, or is one now.
+    pub fn is_stored(&self) -> bool {
+        self.is_stored
+    }
+
+    /// Returns the stage that was stored last.
+    pub fn stage(&self) -> Stage {
+        self.content.stage
+    }
+
+    /// Stores the stage.
+    pub fn set_stage(&mut self, stage: Stage) -> Result<(), MigrateError> {
+        self.content.stage = stage;
+        self.store()
+    }
+
+    /// Changes a setting of a server, after its earlier value is stored. A setting that was changed before keeps
+    /// the value of before that. Does nothing if the server has this value.
+    pub fn change(
+        &mut self,
+        side: Side,
+        server: &mut Server,
+        name: &str,
+        value: &str,
+    ) -> Result<(), MigrateError> {
+        let Some(earlier) = server.setting(name)? else {
+            return Err(MigrateError::server(server.name(), format!("the setting {name} can't be read")));
+        };
+        if earlier == value {
+            return Ok(());
+        }
+        if !self.content.settings.iter().any(|known| (known.side, known.name.as_str()) == (side, name)) {
+            self.content.settings.push(Earlier { side, name: name.to_owned(), value: earlier });
+            self.store()?;
+        }
+        server.set(name, value)
+    }
+
+    /// Restores those settings of a server that `is_wanted` selects, the last change first.
+    pub fn restore(
+        &mut self,
+        side: Side,
+        server: &mut Server,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<(), MigrateError> {
+        let is_due = |known: &Earlier| known.side == side && is_wanted(&known.name);
+        while let Some(at) = self.content.settings.iter().rposition(is_due) {
+            let earlier = &self.content.settings[at];
+            server.set(&earlier.name, &earlier.value)?;
+            self.content.settings.remove(at);
+            self.store()?;
+        }
+        Ok(())
+    }
+
+    /// Removes the file if it has nothing to undo.
+    pub fn remove_if_empty(&mut self) -> Result<(), MigrateError> {
+        let is_empty = self.content.settings.is_empty() && self.content.stage == Stage::Begun;
+        if is_empty { self.remove() } else { Ok(()) }
+    }
+
+    /// Removes the file.
+    pub fn remove(&mut self) -> Result<(), MigrateError> {
+        if std::mem::take(&mut self.is_stored) {
+            fs::remove_file(&self.path)
+                .map_err(MigrateError::file(format!("removing {}", self.path.display())))?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the file in one step.
+    fn store(&mut self) -> Result<(), MigrateError> {
+        let write = || {
+            if let Some(directory) = self.path.parent().filter(|path| !path.as_os_str().is_empty()) {
+                fs::create_dir_all(directory)?;
+            }
+            let mut new = self.path.clone().into_os_string();
+            new.push(".new");
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            file.write_all(&serde_json::to_vec_pretty(&self.content)?)?;
+            file.sync_all()?;
+            fs::rename(&new, &self.path)
+        };
+        write().map_err(MigrateError::file(format!(
+            "writing {} (--state selects another file)",
+            self.path.display()
+        )))?;
+        self.is_stored = true;
+        Ok(())
+    }
+}
+
+fn default_path(from: &HostPort, to: &HostPort) -> PathBuf {
+    let directory = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = directory("XDG_STATE_HOME").or_else(|| Some(directory("HOME")?.join(".local/state")));
+    let in_name = |address: &HostPort| format!("{}-{}", address.host.replace(['/', ':'], "_"), address.port);
+    let name = format!("migrate-{}-{}.json", in_name(from), in_name(to));
+    state.map_or_else(PathBuf::new, |state| state.join("broadloom")).join(name)
+}

@@ -1,0 +1,160 @@
+//! One of the two servers of a move: its name in messages, a connection, and the questions that several steps ask.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use wire::response::Reply;
+
+use crate::address::ServerUrl;
+use crate::connection::Connection;
+use crate::error::MigrateError;
+use crate::info::{Info, Keyspace};
+
+/// A server of the move.
+pub struct Server {
+    /// `source` or `target`.
+    side: &'static str,
+    /// How this tool connects to it.
+    pub url: ServerUrl,
+    encryption: Option<Arc<ClientConfig>>,
+    connection: Connection,
+}
+
+impl Server {
+    /// Connects to a server.
+    pub fn connect(
+        side: &'static str,
+        url: &ServerUrl,
+        encryption: Option<&Arc<ClientConfig>>,
+    ) -> Result<Self, MigrateError> {
+        let connection = open(side, url, encryption)?;
+        let mut server = Self { side, url: url.clone(), encryption: encryption.cloned(), connection };
+        // Without a password, the login is not checked before.
+        server.call(&["PING"])?;
+        Ok(server)
+    }
+
+    /// Opens another connection to the same server.
+    pub fn connection(&self) -> Result<Connection, MigrateError> {
+        open(self.side, &self.url, self.encryption.as_ref())
+    }
+
+    /// Replaces a connection that failed. The database is 0 again.
+    pub fn reconnect(&mut self) -> Result<(), MigrateError> {
+        self.connection = self.connection()?;
+        Ok(())
+    }
+
+    /// Returns the name in messages, such as `the source 10.0.0.5:6379`.
+    pub fn name(&self) -> String {
+        name(self.side, &self.url)
+    }
+
+    /// Sends one request. An error reply is an error.
+    pub fn call<A: AsRef<[u8]>>(&mut self, words: &[A]) -> Result<Reply, MigrateError> {
+        match self.try_call(words)? {
+            Reply::Error(text) => {
+                // The arguments may contain a password.
+                let command = words.first().map(|word| String::from_utf8_lossy(word.as_ref()).into_owned());
+                let (command, text) = (command.unwrap_or_default(), String::from_utf8_lossy(&text));
+                Err(MigrateError::server(self.name(), format!("{command}: {text}")))
+            }
+            reply => Ok(reply),
+        }
+    }
+
+    /// Sends one request. An error reply is a reply.
+    pub fn try_call<A: AsRef<[u8]>>(&mut self, words: &[A]) -> Result<Reply, MigrateError> {
+        let reply = self.connection.call(words);
+        reply.map_err(|error| self.failed(error))
+    }
+
+    /// Sends encoded requests, `count` in number, and returns their replies.
+    pub fn pipeline(&mut self, requests: &[u8], count: usize) -> Result<Vec<Reply>, MigrateError> {
+        let sent = self.connection.send(requests);
+        let replies = sent.and_then(|()| (0..count).map(|_| self.connection.receive()).collect());
+        replies.map_err(|error| self.failed(error))
+    }
+
+    /// Selects a database.
+    pub fn select(&mut self, database: u32) -> Result<(), MigrateError> {
+        let selected = self.connection.select(database);
+        selected.map_err(|error| self.failed(error))
+    }
+
+    /// Returns sections of `INFO`. A connection that has failed is opened again.
+    pub fn info(&mut self, section: &str) -> Result<Info, MigrateError> {
+        let reply = match self.call(&["INFO", section]) {
+            Err(MigrateError::Connection { .. }) => {
+                self.reconnect()?;
+                self.call(&["INFO", section])?
+            }
+            reply => reply?,
+        };
+        let text = reply.text().map(|text| String::from_utf8_lossy(text).into_owned());
+        text.map(Info::new).ok_or_else(|| MigrateError::server(self.name(), "INFO has no text"))
+    }
+
+    /// Returns the number of keys of each database that has any.
+    pub fn keyspace(&mut self) -> Result<Keyspace, MigrateError> {
+        Ok(self.info("keyspace")?.keyspace())
+    }
+
+    /// Returns the replication offset up to which data has been changed, by clients or by its primary.
+    pub fn offset(&mut self) -> Result<u64, MigrateError> {
+        let info = self.info("replication")?;
+        let offset = info.number("slave_repl_offset").or_else(|| info.number("master_repl_offset"));
+        offset.ok_or_else(|| MigrateError::server(self.name(), "INFO replication has no offset"))
+    }
+
+    /// Returns a setting; `None` if the server does not have it, or refuses `CONFIG`.
+    pub fn setting(&mut self, name: &str) -> Result<Option<String>, MigrateError> {
+        let reply = self.try_call(&["CONFIG", "GET", name])?;
+        let value = reply.elements().and_then(|pair| pair.get(1)?.text());
+        Ok(value.map(|value| String::from_utf8_lossy(value).into_owned()))
+    }
+
+    /// Changes a setting.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), MigrateError> {
+        match self.try_call(&["CONFIG", "SET", name, value])? {
+            Reply::Error(text) => {
+                let text = String::from_utf8_lossy(&text);
+                Err(MigrateError::server(self.name(), format!("CONFIG SET {name}: {text}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the server has a command of this name.
+    pub fn has_command(&mut self, name: &str) -> Result<bool, MigrateError> {
+        let reply = self.try_call(&["COMMAND", "INFO", name])?;
+        // Without COMMAND nothing is known, and the command itself is to fail.
+        Ok(reply.is_error() || reply.elements().and_then(|found| found.first()?.elements()).is_some())
+    }
+
+    fn failed(&self, source: io::Error) -> MigrateError {
+        MigrateError::Connection { server: self.name(), source }
+    }
+}
+
+fn name(side: &str, url: &ServerUrl) -> String {
+    format!("the {side} {}", url.address)
+}
+
+fn open(
+    side: &str,
+    url: &ServerUrl,
+    encryption: Option<&Arc<ClientConfig>>,
+) -> Result<Connection, MigrateError> {
+    Connection::open(url, encryption).map_err(|error| {
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            let user = url.user.as_deref().unwrap_or("default");
+            return MigrateError::server(
+                name(side, url),
+                format!("the login of the user '{user}' is refused: {error}"),
+            );
+        }
+        MigrateError::Connection { server: name(side, url), source: error }
+    })
+}

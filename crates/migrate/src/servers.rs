@@ -1,0 +1,54 @@
+//! Both servers of a move, and the link between them, by which changes of the source reach the target.
+
+use std::time::Duration;
+
+use wire::response::Reply;
+
+use crate::error::MigrateError;
+use crate::server::Server;
+
+/// The servers of a move.
+pub struct Servers {
+    pub source: Server,
+    pub target: Server,
+}
+
+/// The way in which changes of the source reach the target.
+pub trait Link {
+    /// Waits until the target has every change that the source made before this call.
+    fn settle(&mut self, servers: &mut Servers) -> Result<(), MigrateError>;
+
+    /// Whether the target may lack keys that have expired, but that the source still counts.
+    fn skips_expired(&self) -> bool;
+}
+
+impl Servers {
+    /// Returns the difference of the servers' clocks: that of the target minus that of the source, in milliseconds.
+    pub fn clock_difference_ms(&mut self) -> Result<i64, MigrateError> {
+        let source = clock_ms(&mut self.source)?;
+        Ok(clock_ms(&mut self.target)? - source)
+    }
+}
+
+/// Returns the clock of a server in milliseconds since 1970; 0 if it refuses to tell.
+pub fn clock_ms(server: &mut Server) -> Result<i64, MigrateError> {
+    let reply = server.try_call(&["TIME"])?;
+    let part = |at: usize| {
+        let text = reply.elements()?.get(at)?.text()?;
+        std::str::from_utf8(text).ok()?.parse::<i64>().ok()
+    };
+    Ok(part(0).zip(part(1)).map_or(0, |(seconds, micros)| seconds * 1000 + micros / 1000))
+}
+
+/// Returns the number in an integer reply.
+pub fn integer(reply: &Reply) -> Option<i64> {
+    match reply {
+        Reply::Integer(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// A time in messages, such as `0.8 s`.
+pub fn in_seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}

@@ -1,0 +1,100 @@
+//! Making one server the primary in place of the other.
+//!
+//! Order of the steps: writes to the old primary are held back; the new one gets all changes; both are compared; the old one
+//! is fenced; the new one becomes a primary; the old one becomes its replica if that is wanted; the pause ends. Up to the
+//! fence, a failure or Ctrl-C leaves everything as before. If the tool ends after the fence, the old primary refuses writes:
+//! no write is accepted that the new primary does not get.
+
+use crate::compare;
+use crate::error::MigrateError;
+use crate::fence::{self, Hold};
+use crate::interrupt;
+use crate::record::{Side, Stage};
+use crate::replication::{self, is_login};
+use crate::servers::{Link, in_seconds};
+use crate::session::Session;
+
+/// Keys that are compared while writes are paused.
+const PAUSED_SAMPLE_MAX: u64 = 100;
+
+/// How a server takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// The old primary.
+    pub old: Side,
+    /// Whether the new primary is a replica until then.
+    pub is_replica: bool,
+    /// Whether the old primary becomes a replica of the new one.
+    pub is_reversed: bool,
+    /// Whether the old primary refuses writes afterwards, unless it becomes a replica.
+    pub is_fenced: bool,
+}
+
+impl Switch {
+    /// Switches.
+    ///
+    /// # Errors
+    /// Before the promotion: nothing is changed. After it: the state is described by the roles and the record.
+    pub fn run(self, session: &mut Session<'_>, link: &mut dyn Link) -> Result<(), MigrateError> {
+        let hold = Hold::begin(session, self.old, session.cli.pause_max)?;
+        if let Err(error) = self.prepare(session, link, &hold) {
+            // The first error is the cause.
+            let _ = fence::lift(session, self.old).and_then(|()| hold.end(session));
+            return Err(error);
+        }
+        let promoted = self.promote(session);
+        let ended = hold.end(session);
+        let held = in_seconds(hold.elapsed());
+        session.progress.line(&format!("writes were held back for {held}"));
+        promoted.and(ended)
+    }
+
+    /// Everything that can be taken back.
+    fn prepare(
+        self,
+        session: &mut Session<'_>,
+        link: &mut dyn Link,
+        hold: &Hold,
+    ) -> Result<(), MigrateError> {
+        link.settle(&mut session.servers)?;
+        let sample = session.cli.sample.min(PAUSED_SAMPLE_MAX);
+        let comparison = compare::run(&mut session.servers, link, sample, &mut session.progress)?;
+        if !comparison.is_equal() {
+            let differences = comparison.lines.join("\n");
+            return Err(MigrateError::refused(format!("not switched: with writes paused,\n{differences}")));
+        }
+        interrupt::check()?;
+        if !hold.has_time() {
+            return Err(MigrateError::refused(format!(
+                "not switched: it took longer than the pause of writes ({}, --pause-max)",
+                in_seconds(session.cli.pause_max)
+            )));
+        }
+        if self.is_fenced || self.is_reversed { fence::raise(session, self.old) } else { Ok(()) }
+    }
+
+    /// Everything from the promotion on.
+    fn promote(self, session: &mut Session<'_>) -> Result<(), MigrateError> {
+        let new = self.old.other();
+        if self.is_replica {
+            replication::detach(session, new)?;
+        }
+        session.record.set_stage(match self.old {
+            Side::Source => Stage::Switched,
+            Side::Target => Stage::Begun,
+        })?;
+        session.restore(new, |name| is_login(name) || fence::is_fence(name))?;
+        let name = session.server(new).name();
+        session.progress.line(&format!("{name} is the primary now"));
+        if self.is_reversed {
+            replication::attach(session, self.old, Stage::Reversed)?;
+            replication::follow(session, self.old)?;
+            let name = session.server(self.old).name();
+            session.progress.line(&format!("{name} is its replica now"));
+        }
+        if self.is_reversed || !self.is_fenced {
+            fence::lift(session, self.old)?;
+        }
+        Ok(())
+    }
+}
