@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dump::{Dump, read_dump};
-use support::{Client, Server, wait_for};
+use support::{Client, Server, shown, wait_for};
 
 /// A directory that is removed at the end.
 struct Directory(PathBuf);
@@ -395,6 +395,24 @@ fn a_save_is_cancelled_and_scheduled() {
     assert_eq!(client.text(&["EXEC"]), "Background saving scheduled");
     wait_for(|| directory.dump().exists().then_some(()));
     assert_eq!(read_dump(&directory.dump()).strings.len(), 1000);
+}
+
+/// The thread that rewrites needs a moment to begin its snapshot.
+#[test]
+fn a_save_waits_for_a_rewrite_that_is_about_to_begin() {
+    let directory = Directory::new("rewrite-first");
+    let (server, mut client) = start(&directory, &["--rdb-key-save-delay", "1000000"]);
+    for number in 0..100 {
+        client.text(&["SET", &format!("key:{number}"), "x"]);
+    }
+    client.send_raw(b"BGREWRITEAOF\r\nBGSAVE\r\nBGSAVE SCHEDULE\r\nBGSAVE CANCEL\r\n");
+    let mut reply = || shown(&client.receive().unwrap());
+    assert_eq!(reply(), "Background append only file rewriting started");
+    let refused = reply();
+    assert!(refused.starts_with("ERR Another child process is active (AOF?)"), "{refused}");
+    assert_eq!(reply(), "Background saving scheduled");
+    assert_eq!(reply(), "Scheduled background saving cancelled");
+    assert_eq!(server.info(&mut client, "aof_rewrite_in_progress"), "1");
 }
 
 #[test]

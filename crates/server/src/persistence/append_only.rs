@@ -229,6 +229,18 @@ fn open_after(
     None
 }
 
+/// Whether a rewrite of the append-only file waits, and whether one is going on: (scheduled, going on). One that waits for
+/// no other snapshot, or for one that was cancelled, begins soon and counts as going on.
+#[must_use]
+pub fn rewrite_state(shared: &Shared) -> (bool, bool) {
+    let figures = &shared.persistence.append_only.figures;
+    // The requests are read first: one that begins in the meantime is seen as such.
+    let is_wanted = figures.is_rewrite_requested() || figures.is_rewrite_scheduled.load(Ordering::Relaxed);
+    let begins_soon = is_wanted && !shared.snapshots.is_going_on();
+    let is_going_on = figures.is_rewriting.load(Ordering::Relaxed) || begins_soon;
+    (is_wanted && !is_going_on, is_going_on)
+}
+
 /// `BGREWRITEAOF`: returns the status. As in Redis, a rewrite that a transaction requests counts as scheduled.
 ///
 /// # Errors

@@ -14,6 +14,7 @@ use persist::snapshots::{
 };
 
 use crate::disk;
+use crate::persistence::append_only;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
 
@@ -163,7 +164,10 @@ pub fn save_in_background(
         return Err(IN_PROGRESS);
     }
     let is_queued = session.flags.contains(SessionFlags::IN_EXEC);
-    if !is_queued && begin(shared, SaveKind::Background, Some(data), Box::new(|_| ())).is_ok() {
+    // A rewrite that is about to begin goes first, as `INFO` shows it already.
+    let (_, is_rewriting) = append_only::rewrite_state(shared);
+    let may_begin = !is_queued && !is_rewriting;
+    if may_begin && begin(shared, SaveKind::Background, Some(data), Box::new(|_| ())).is_ok() {
         return Ok("Background saving started");
     }
     if !may_wait && !is_queued {

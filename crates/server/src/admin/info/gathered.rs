@@ -19,6 +19,7 @@ use crate::admin::memory::{Gaps, MemoryUse};
 use crate::connection::replica::Replica;
 use crate::monitoring::metrics::Rates;
 use crate::monitoring::statistics::WorkerStatistics;
+use crate::persistence::append_only;
 use crate::shared::Shared;
 use crate::shared::loading::Progress;
 use crate::shared::modes::GlobalFlags;
@@ -180,16 +181,12 @@ impl<'a> Gathered<'a> {
     pub fn rewriting(&self) -> &Rewriting {
         self.rewriting.get_or_init(|| {
             let aof = &self.shared.persistence.append_only.figures;
-            // A rewrite that waits for no other snapshot, or for one that was cancelled, begins soon. The requests are read
-            // first: one that begins in the meantime is seen as such.
-            let is_wanted = aof.is_rewrite_requested() || aof.is_rewrite_scheduled.load(Ordering::Relaxed);
-            let begins_soon = is_wanted && !self.shared.snapshots.is_going_on();
+            let (is_scheduled, is_going_on) = append_only::rewrite_state(self.shared);
             let runs = aof.is_rewriting.load(Ordering::Relaxed);
-            let is_going_on = runs || begins_soon;
             let began = aof.rewrite_began.load(Ordering::Relaxed);
             Rewriting {
                 is_going_on,
-                is_scheduled: is_wanted && !is_going_on,
+                is_scheduled,
                 seconds: if runs { clock::unix_millis() / 1000 - began } else { -1 },
             }
         })
