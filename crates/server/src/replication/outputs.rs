@@ -12,6 +12,7 @@ use crate::connection::replica::{Replica, ReplicaState};
 use crate::disk::{self, ServerDisk};
 use crate::process::identity::random_id;
 use crate::shared::Shared;
+use crate::shared::replicas::ServedReplicas;
 
 /// The interval at which a full pipe is looked at.
 const FULL_INTERVAL: Duration = Duration::from_millis(2);
@@ -23,6 +24,8 @@ const FILE_PART_SIZE: u64 = 256 << 10;
 pub(super) struct Target {
     pub(super) shared: &'static Shared,
     pub(super) replica: Arc<Replica>,
+    /// It, and those that share its snapshot.
+    pub(super) served: Arc<ServedReplicas>,
 }
 
 /// A replica that receives a snapshot while it is taken, with a mark at the end.
@@ -113,6 +116,7 @@ impl SnapshotOutput for DirectOutput {
     fn finish(&mut self) -> Result<(), OutputError> {
         self.target.push(self.mark.clone().into_bytes())?;
         self.target.complete();
+        self.target.served.log_end();
         Ok(())
     }
 }
@@ -141,8 +145,8 @@ impl SnapshotOutput for FileFirst {
         let file = File::open(&self.path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
         std::fs::remove_file(&self.path).map_err(failed)?;
-        let Target { shared, replica } = &self.target;
-        let target = Target { shared, replica: Arc::clone(replica) };
+        let Target { shared, replica, served } = &self.target;
+        let target = Target { shared, replica: Arc::clone(replica), served: Arc::clone(served) };
         let body = move || {
             if let Err(error) = target.send_file(file, size) {
                 log::warn!("Snapshot for replica {} has failed: {error}", target.replica.address());
