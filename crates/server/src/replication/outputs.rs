@@ -122,7 +122,7 @@ impl SnapshotOutput for DirectOutput {
 }
 
 impl FileFirst {
-    /// `path`: the name of the file, which is removed before it is sent.
+    /// `path`: the name of the file, which is sent after its removal or before.
     pub(super) fn new(target: Target, path: PathBuf) -> Self {
         let file = FileOutput::new(disk::current(), path.clone(), None, false);
         Self { target, path, file }
@@ -140,11 +140,10 @@ impl SnapshotOutput for FileFirst {
     }
 
     fn finish(&mut self) -> Result<(), OutputError> {
-        self.file.finish()?;
+        // Its file is not finished: it need not survive a crash, and is removed with this output.
         let failed = |error| OutputError::new("open the file", error);
         let file = File::open(&self.path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
-        std::fs::remove_file(&self.path).map_err(failed)?;
         let Target { shared, replica, served } = &self.target;
         let target = Target { shared, replica: Arc::clone(replica), served: Arc::clone(served) };
         let body = move || {
