@@ -122,7 +122,7 @@ impl SnapshotOutput for DirectOutput {
 }
 
 impl FileFirst {
-    /// `path`: the name of the file, which is sent after its removal or before.
+    /// `path`: the name of the file, which is removed with this output.
     pub(super) fn new(target: Target, path: PathBuf) -> Self {
         let file = FileOutput::new(disk::current(), path.clone(), None, false);
         Self { target, path, file }
