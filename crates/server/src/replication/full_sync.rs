@@ -73,14 +73,11 @@ impl Shared {
             };
         let at_cut = Box::new(move || self.cut_for(&served));
         let request = Request { purpose: SnapshotPurpose::Replicas, recipients, settings, at_cut };
-        let begun = {
-            let mut pass = replicas.lock_pass();
-            let begun = self.snapshots.begin(request);
-            *pass = begun.ok().map(|id| (id, Arc::downgrade(&together)));
-            begun
-        };
-        drop(together);
-        if begun.is_ok() {
+        let mut pass = replicas.lock_pass();
+        if let Ok(id) = self.snapshots.begin(request) {
+            *pass = Some((id, Arc::downgrade(&together)));
+            drop(pass);
+            drop(together);
             // They may have ended meanwhile.
             self.end_pass_without_replicas();
             replicas.is_delay_logged.store(false, Ordering::Relaxed);
