@@ -105,6 +105,20 @@ fn a_snapshot_ends_with_its_last_replica() {
 }
 
 #[test]
+fn a_shutdown_does_not_wait_for_a_snapshot_that_nothing_follows() {
+    let options = ["--rdb-key-save-delay", "10000000"];
+    let server = Server::start(&[OPTIONS, &options].concat());
+    let mut client = server.client();
+    client.text(&["SET", "key", "1"]);
+    let mut replica = Peer::introduced(&server);
+    replica.send("PSYNC ? -1\r\n");
+    replica.full_answer();
+    client.send(&["SHUTDOWN", "NOSAVE"]);
+    assert!(client.receive().is_none());
+    assert!(!server.has_logged("Waiting for replicas before shutting down."));
+}
+
+#[test]
 fn a_replica_without_marks_receives_a_size() {
     for options in [&[][..], &["--repl-diskless-sync", "no"]] {
         let server = Server::start(&[OPTIONS, options].concat());
