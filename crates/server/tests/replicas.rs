@@ -71,18 +71,21 @@ fn units_and_databases_are_in_the_stream() {
 fn a_getset_is_a_set_in_the_stream_and_populated_keys_are_not_in_it() {
     let server = Server::start(&[OPTIONS, &["--enable-debug-command", "yes"]].concat());
     let mut client = server.client();
-    let (mut replica, ..) = Peer::synchronised(&server);
-    client.text(&["GETSET", "a", "1"]);
     client.text(&["DEBUG", "POPULATE", "3"]);
+    let (mut replica, ..) = Peer::synchronised(&server);
+    client.text(&["INCR", "a"]);
+    client.text(&["GETSET", "a", "1"]);
+    client.text(&["DEBUG", "POPULATE", "6"]);
     client.text(&["GETSET", "a", "2"]);
     replica.expect(SELECT);
+    replica.expect(&request(&["INCR", "a"]));
     replica.expect(&request(&["SET", "a", "1"]));
     let mut stream = Vec::new();
     while !stream.ends_with(request(&["SET", "a", "2"]).as_bytes()) {
         stream.extend(replica.exact(1));
     }
     assert!(!has(&stream, b"key:"));
-    assert_eq!(client.text(&["DBSIZE"]), "4");
+    assert_eq!(client.text(&["DBSIZE"]), "7");
 }
 
 #[test]

@@ -111,8 +111,10 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> R
         ctx.report.dirty += 1;
         // Commands of administrators are skipped when a file is loaded. Replicas are populated on their own, as those of Redis
         // and Valkey are.
-        ctx.data.record_for_file(db, [&b"SET"[..], &name, &value].into_iter());
-        ctx.report.is_logged = true;
+        if ctx.records_effects() {
+            ctx.data.record_for_file(db, [&b"SET"[..], &name, &value].into_iter());
+            ctx.report.is_logged = true;
+        }
     }
     if end < count {
         ctx.session.unfinished = Some(end);
