@@ -77,13 +77,14 @@ fn a_sleep_outside_of_a_transaction_stalls_every_thread() {
     on_each_backend(&options, |server| {
         let mut clients = server.six_clients();
         let (sleepers, others) = clients.split_at_mut(1);
-        sleepers[0].send(&["DEBUG", "SLEEP", "0.5"]);
-        // The next connection is on the other thread.
+        // The next connection is on the other thread, which may serve it before the sleep begins.
         wait_for(|| {
+            sleepers[0].send(&["DEBUG", "SLEEP", "0.2"]);
             let begun = Instant::now();
             assert_eq!(others[0].text(&["PING"]), "PONG");
-            (begun.elapsed() > Duration::from_millis(300)).then_some(())
+            let is_stalled = begun.elapsed() > Duration::from_millis(100);
+            assert_eq!(shown(&sleepers[0].receive().unwrap()), "OK");
+            is_stalled.then_some(())
         });
-        assert_eq!(shown(&sleepers[0].receive().unwrap()), "OK");
     });
 }
