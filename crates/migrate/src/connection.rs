@@ -10,7 +10,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use wire::response::{Reply, encode_command};
 
 use crate::address::ServerUrl;
-use crate::servers::in_seconds;
+use crate::error::in_seconds;
 
 /// Timeout of a connection attempt to each address of a name.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

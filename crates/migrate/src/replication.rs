@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use wire::response::Reply;
 
-use crate::error::MigrateError;
+use crate::error::{MigrateError, in_seconds};
 use crate::info::{Info, Role};
 use crate::interrupt;
 use crate::progress::Phase;
 use crate::record::{Side, Stage};
 use crate::server::Server;
-use crate::servers::{Link, Servers, in_seconds};
+use crate::servers::{Link, Servers};
 use crate::session::Session;
 
 /// Time between two readings of the state.

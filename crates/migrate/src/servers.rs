@@ -69,8 +69,3 @@ pub fn integer(reply: &Reply) -> Option<i64> {
         _ => None,
     }
 }
-
-/// A time in messages, such as `0.8 s`.
-pub fn in_seconds(time: Duration) -> String {
-    format!("{:.1} s", time.as_secs_f64())
-}

@@ -6,12 +6,12 @@
 //! no write is accepted that the new primary does not get.
 
 use crate::compare;
-use crate::error::MigrateError;
+use crate::error::{MigrateError, in_seconds};
 use crate::fence::{self, Hold};
 use crate::interrupt;
 use crate::record::{Side, Stage};
 use crate::replication::{self, is_login};
-use crate::servers::{Link, in_seconds};
+use crate::servers::Link;
 use crate::session::Session;
 
 /// Keys that are compared while writes are paused.
