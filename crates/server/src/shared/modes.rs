@@ -6,6 +6,7 @@ use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use super::Shared;
 use super::pause::{Pause, PauseReason};
 use super::pending_shutdown::PendingShutdown;
+use super::sync_stops::SyncStops;
 use crate::mail::Mail;
 
 /// The modes of the whole server.
@@ -24,6 +25,8 @@ pub struct Modes {
     pub cron_paused: AtomicBool,
     /// Whether checksums of dumped values are not checked (`DEBUG SET-SKIP-CHECKSUM-VALIDATION`).
     pub skips_checksums: AtomicBool,
+    /// Where the process stops itself in a full synchronisation.
+    pub sync_stops: SyncStops,
     /// Whether scripts may run every command (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
     pub scripts_run_all: AtomicBool,
 }
@@ -38,6 +41,7 @@ impl Default for Modes {
             active_expire: AtomicBool::new(true),
             cron_paused: AtomicBool::new(false),
             skips_checksums: AtomicBool::new(false),
+            sync_stops: SyncStops::default(),
             scripts_run_all: AtomicBool::new(false),
         }
     }
