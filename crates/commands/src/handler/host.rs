@@ -27,7 +27,8 @@ pub use self::monitoring::{
 pub use self::persistence::Persistence;
 pub use self::primary_link::{FailoverPlan, PrimaryLink, ReplicaRole};
 pub use self::process::{
-    Clock, ConfigAdmin, Crash, Debugging, Lifecycle, Reload, ReplyBufferSetting, Secrets, ShutdownOptions, SyncPoint,
+    Clock, ConfigAdmin, Crash, Debugging, Lifecycle, Reload, ReplyBufferSetting, Secrets, ShutdownOptions,
+    SyncPoint,
 };
 pub use self::pubsub::{CacheInvalidation, PubSub};
 pub use self::replicas::{AcknowledgedCounts, ReplicaFacts, Replicas, SyncAnswer};

@@ -160,7 +160,10 @@ impl Shared {
                 true => {
                     let backlog =
                         if had_backlog { "tracking repl-backlog tail" } else { "no repl-backlog to track" };
-                    log::debug!("Add rdb replica {} at the cut of its snapshot, {backlog}", replica.address());
+                    log::debug!(
+                        "Add rdb replica {} at the cut of its snapshot, {backlog}",
+                        replica.address()
+                    );
                     self.begin_stream_of(replica);
                 }
                 false => replica.set_cursor(feed.attach_at_end()),

@@ -5,7 +5,8 @@ use std::time::Duration;
 use base::{Lsn, Millis};
 use commands::error::CommandError;
 use commands::host::{
-    Clock, ConfigAdmin, Crash, Debugging, Lifecycle, Reload, ReplyBufferSetting, Secrets, ShutdownOptions, SyncPoint,
+    Clock, ConfigAdmin, Crash, Debugging, Lifecycle, Reload, ReplyBufferSetting, Secrets, ShutdownOptions,
+    SyncPoint,
 };
 use commands::session::Session;
 use os::clock::Ticks;
