@@ -57,7 +57,7 @@ impl Shared {
     /// Stops the process if that is due and the snapshot is sent. Called every tick.
     pub fn stop_after_snapshot_if_due(&self) {
         let is_due = &self.modes.sync_stops.is_due;
-        if !is_due.load(Ordering::Acquire) || self.snapshots.status.is_for_replicas() {
+        if !is_due.load(Ordering::Acquire) || self.snapshots.is_busy() {
             return;
         }
         let is_receiving = |state| state == ReplicaState::Receiving;

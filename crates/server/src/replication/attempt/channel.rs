@@ -66,6 +66,7 @@ impl Attempt<'_> {
         form: ChannelForm,
     ) -> Result<(u64, DbIndex), AttemptError> {
         log::info!("PSYNC is not possible, initialize RDB channel.");
+        let way = self.load_way();
         let must_end = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = channel();
         let (shared, epoch, primary) = (self.shared, self.epoch, self.primary.clone());
@@ -73,7 +74,7 @@ impl Attempt<'_> {
         let body = move || {
             let _handler_stack = os::fault::prepare_thread();
             let attempt = Attempt { shared, primary: &primary, epoch, config };
-            let result = attempt.run_channel(form, &ends, &sender);
+            let result = attempt.run_channel(form, way, &ends, &sender);
             // The receiver is waiting, or has failed itself.
             let _ = sender.send(Report::Ended(result));
             shared.replication.role.wake();
@@ -83,19 +84,19 @@ impl Attempt<'_> {
             .spawn(body)
             .map_err(AttemptError::File)?;
         let kept = self.keep_stream(wire, form, &receiver);
-        // The words that Redis's suite searches for, as those below.
+        // The words that Redis's suite searches for.
         if let Err(error) = &kept
             && self.shared.modes.is_loading()
         {
             log::warn!("Aborting rdb channel sync while loading the RDB: {error}");
+            if way == LoadWay::File {
+                log::info!("After loading RDB, replica will try psync with master");
+            }
         }
         must_end.store(true, Ordering::Release);
         self.shared.replication.role.note_kept(0);
         if thread.join().is_err() {
             return Err(WireError::GivenUp.into());
-        }
-        if kept.is_err() && receiver.try_iter().any(|report| matches!(report, Report::Ended(Ok(_)))) {
-            log::info!("After loading RDB, replica will try psync with master");
         }
         kept
     }
@@ -146,6 +147,7 @@ impl Attempt<'_> {
     fn run_channel(
         &self,
         form: ChannelForm,
+        way: LoadWay,
         must_end: &AtomicBool,
         sender: &Sender<Report>,
     ) -> Result<DbIndex, AttemptError> {
@@ -161,7 +163,6 @@ impl Attempt<'_> {
         let _ = sender.send(Report::Begun(position));
         self.shared.replication.role.wake();
         let of = SnapshotOf { id: position.id, offset: position.offset, epoch: self.epoch };
-        let way = self.load_way();
         let db = if way == LoadWay::File {
             let path = temporary_path();
             let received = self.receive(&mut wire, &transfer, &path);
