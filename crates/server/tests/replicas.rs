@@ -236,18 +236,39 @@ fn a_reset_of_the_statistics_includes_the_bytes_of_replicas() {
 
 #[test]
 fn a_replica_that_reads_nothing_is_dropped_and_writers_continue() {
-    let limit = ["--client-output-buffer-limit", "replica 1mb 0 0"];
-    let server = Server::start(&[OPTIONS, &limit].concat());
-    let mut client = server.client();
-    let (_replica, ..) = Peer::synchronised(&server);
-    let value = "x".repeat(100_000);
-    wait_for(|| {
-        assert_eq!(client.text(&["SET", "k", &value]), "OK");
-        (field(&mut client, "connected_slaves") == "0").then_some(())
-    });
-    server.log_line("closed for overcoming of output buffer limits");
-    let kept: u64 = server.info(&mut client, "mem_total_replication_buffers").parse().unwrap();
-    assert!(kept < 2 << 20, "{kept}");
+    for has_acknowledged in [true, false] {
+        let limit = ["--client-output-buffer-limit", "replica 1mb 0 0"];
+        let server = Server::start(&[OPTIONS, &limit].concat());
+        let mut client = server.client();
+        let mut replica = Peer::introduced(&server);
+        replica.send("PSYNC ? -1\r\n");
+        let (_, offset) = replica.full_answer();
+        replica.snapshot();
+        if has_acknowledged {
+            replica.acknowledge(offset);
+        }
+        let value = "x".repeat(100_000);
+        wait_for(|| {
+            assert_eq!(client.text(&["SET", "k", &value]), "OK");
+            (field(&mut client, "connected_slaves") == "0").then_some(())
+        });
+        server.log_line("closed for overcoming of output buffer limits");
+        let kept: u64 = server.info(&mut client, "mem_total_replication_buffers").parse().unwrap();
+        assert!(kept < 2 << 20, "{kept}");
+    }
+}
+
+#[test]
+fn a_monitor_becomes_no_replica() {
+    let server = Server::start(OPTIONS);
+    let mut monitor = Peer::introduced(&server);
+    monitor.send("MONITOR\r\n");
+    assert_eq!(monitor.line(), "+OK");
+    monitor.send("PSYNC ? -1\r\nSYNC\r\n");
+    monitor.send("ECHO last\r\n");
+    let shown: Vec<_> = std::iter::repeat_with(|| monitor.line()).take_while(|line| line != "last").collect();
+    assert!(shown.iter().all(|line| !line.starts_with("+FULLRESYNC")), "{shown:?}");
+    assert_eq!(field(&mut server.client(), "connected_slaves"), "0");
 }
 
 #[test]

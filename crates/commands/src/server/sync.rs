@@ -47,12 +47,15 @@ const SYNC_ARGS: &[Arg] = &[Arg::string("replicationid"), Arg::integer("offset")
 /// The longest address that a replica may announce, in bytes.
 const ADDRESS_SIZE_MAX: usize = 255;
 
+/// Connections whose `SYNC` and `PSYNC` are ignored: those that have asked before, and monitors.
+const NO_NEW_REPLICA: SessionFlags = SessionFlags::REPLICA.union(SessionFlags::MONITOR);
+
 const FAILING_OVER: CommandError = CommandError::new("NOMASTERLINK Can't SYNC while failing over");
 const NO_DATA: CommandError = CommandError::new("NOMASTERLINK Can't SYNC while not connected with my master");
 
 fn psync(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let takes_over = args.get(3).is_some_and(|word| word.eq_token("failover"));
-    if takes_over && !ctx.session.flags.contains(SessionFlags::REPLICA) {
+    if takes_over && !ctx.session.flags.intersects(NO_NEW_REPLICA) {
         ctx.host.take_over(args.at(1))?;
     }
     let Some(offset) = parse_i64_strict(args.at(2)) else {
@@ -76,8 +79,7 @@ fn synchronise(
     from: Option<(&[u8], u64)>,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
-    if ctx.session.flags.contains(SessionFlags::REPLICA) {
-        // It has asked before.
+    if ctx.session.flags.intersects(NO_NEW_REPLICA) {
         return Ok(reply.nothing());
     }
     let accepts_new_id = declared(ctx.session).accepts_new_id;

@@ -294,10 +294,21 @@ impl Replica {
         if since == 0 { 0 } else { now.to_raw() - since }
     }
 
+    /// Whether it is sent the stream, rather than a snapshot.
+    #[must_use]
+    pub fn receives_stream(&self) -> bool {
+        matches!(self.state(), ReplicaState::Online | ReplicaState::Buffering)
+    }
+
     /// Whether nothing can be sent to it any more, whatever of its earlier output is still unsent.
     #[must_use]
     pub fn must_end(&self) -> bool {
-        self.state() == ReplicaState::Gone || self.cursor().is_some_and(|cursor| cursor.offset().is_err())
+        self.state() == ReplicaState::Gone || self.has_lost_stream()
+    }
+
+    /// Whether bytes of the stream that it has not been sent are no longer kept.
+    fn has_lost_stream(&self) -> bool {
+        self.cursor().is_some_and(|cursor| cursor.offset().is_err())
     }
 
     /// Whether it expects line ends, so that it knows that its snapshot is still to come.
@@ -325,6 +336,8 @@ impl Replica {
         loop {
             match self.state() {
                 ReplicaState::Gone => return Next::Close("its snapshot has failed"),
+                // Whatever it still receives or acknowledges before, it can't go on.
+                _ if self.has_lost_stream() => return Next::TooFarBehind,
                 ReplicaState::Waiting | ReplicaState::AwaitingChannel => return Next::Nothing,
                 ReplicaState::Receiving => match self.pipe.take(size_max, out) {
                     Taken::Some => {

@@ -9,8 +9,8 @@ use reactor::{Reactor, ReactorOptions};
 
 use super::attempt::{Attempt, AttemptError};
 use super::wire::WireError;
-use crate::shared::Shared;
-use crate::shared::io_backend;
+use crate::shared::{Shared, background, io_backend};
+
 use crate::shared::role::{LinkState, PrimaryName};
 
 /// The time between the beginnings of two attempts, in milliseconds.
@@ -32,6 +32,7 @@ pub fn start(shared: &'static Shared) -> io::Result<()> {
     }
     let body = move || {
         let _handler_stack = os::fault::prepare_thread();
+        background::let_others_preempt();
         run(shared);
     };
     let started = sync::thread::Builder::new().name("broadloom-replica".to_owned()).spawn(body);

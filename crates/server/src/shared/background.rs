@@ -14,8 +14,16 @@ use sync::mpsc::{self, Sender};
 /// Bytes of evicted keys in the queue, beyond which no more of them are queued.
 const EVICTED_SIZE_MAX: u64 = 16 << 20;
 
-/// The time slice of the thread: workers preempt it.
+/// The time slice of threads that serve no clients.
 const TIME_SLICE: Duration = Duration::from_millis(20);
+
+/// Lets workers, and threads of other processes, preempt the calling thread when they wake. Its share of time is unchanged.
+pub fn let_others_preempt() {
+    // Otherwise a worker that wakes on this CPU may wait for the rest of the thread's slice, 3 ms, and that of others.
+    if let Err(error) = os::threads::set_time_slice(TIME_SLICE) {
+        log::debug!("A background thread has an ordinary time slice: {error}");
+    }
+}
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -115,10 +123,7 @@ impl Background {
             {
                 log::warn!("The background thread can't be bound to its CPUs: {error}");
             }
-            // Otherwise a worker that wakes on this CPU may wait for the rest of its time slice: 3 ms.
-            if let Err(error) = os::threads::set_time_slice(TIME_SLICE) {
-                log::debug!("The background thread has an ordinary time slice: {error}");
-            }
+            let_others_preempt();
             receiver.iter().for_each(|(key_count, work)| counts.run(key_count, work));
         };
         match sync::thread::Builder::new().name(self.name.to_owned()).spawn(run) {

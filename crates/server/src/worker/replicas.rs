@@ -13,6 +13,9 @@ use crate::connection::token::Token;
 /// About how many bytes are sent to a replica at a time.
 const PORTION_SIZE: usize = 256 << 10;
 
+/// Bytes of replies that are not sent yet, beyond which the stream waits. Replies may wait for the disk.
+const REPLIES_MAX: usize = 1 << 10;
+
 /// The interval of line ends to a replica that waits for a snapshot, in milliseconds: it would give up otherwise.
 const KEEP_ALIVE_MS: i64 = 1000;
 
@@ -80,10 +83,11 @@ impl Worker {
                 continue;
             };
             self.replicas.tokens.push(token);
-            // Replies may wait for lines of the log.
-            let unsent = connection.queued_output() + connection.client.replies.bytes.len();
-            let pending = self.events.reactor.pending_send_bytes(connection.id) + unsent;
-            if connection.is_moving() || pending > 0 && !replica.must_end() {
+            let pending = self.events.reactor.pending_send_bytes(connection.id) + connection.queued_output();
+            // What follows a short reply, such as `+CONTINUE`, is sent with it: nothing else would wake the worker for it.
+            let replies_max = if replica.receives_stream() { REPLIES_MAX } else { 0 };
+            let must_wait = pending > 0 || connection.client.replies.bytes.len() > replies_max;
+            if connection.is_moving() || must_wait && !replica.must_end() {
                 continue;
             }
             let out = &mut connection.client.replies.bytes;

@@ -22,8 +22,8 @@ use super::queue::Queue;
 use super::rdb_file::{self, RdbOptions};
 use super::{LoadFailed, log_loaded, log_rdb_error, seconds_since};
 use crate::disk::{self, FileReader, ServerDisk};
-use crate::shared::Shared;
 use crate::shared::loading::StreamPosition;
+use crate::shared::{Shared, background};
 
 /// Bytes of a file that are passed to the replay together.
 const STRETCH_SIZE: usize = 256 << 10;
@@ -85,6 +85,7 @@ pub fn load_append_only(
         log::error!("Fatal error: {error}");
         LoadFailed
     })?;
+    background::let_others_preempt();
     shared.loading.begin(&shared.modes.flags, total);
     let mut stream = StreamReader::default();
     for (index, file) in listed.iter().enumerate() {

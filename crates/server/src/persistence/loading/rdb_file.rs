@@ -25,8 +25,8 @@ use super::queue::Queue;
 use super::source::RdbSource;
 use crate::script_runs::LibraryLoader;
 use crate::scripts::libraries::Libraries;
-use crate::shared::Shared;
 use crate::shared::loading::StreamPosition;
+use crate::shared::{Shared, background};
 
 /// The most bytes that are reserved for a string before it is there: the length that a snapshot on the way names may be false.
 const RESERVED_SIZE_MAX: usize = 64 << 20;
@@ -178,6 +178,7 @@ pub(super) fn load(
     options: RdbOptions,
     target: &Libraries,
 ) -> Result<u64, RdbError> {
+    background::let_others_preempt();
     let mut decoders = Decoders::start(shared, file.total_size(), options);
     let cutter = cutter(&shared.config.load());
     let libraries = LibraryLoader::default();
@@ -299,6 +300,7 @@ fn decode(
     failures: &Failures,
 ) {
     let _handler_stack = os::fault::prepare_thread();
+    background::let_others_preempt();
     let mut inserter = Inserter::new(shared, number, options);
     while let Some(job) = queue.pop() {
         if let Err(error) = inserter.run(job) {
