@@ -86,7 +86,7 @@ impl Shared {
             if is_lost {
                 self.connections.over_output_limit.fetch_add(1, Ordering::Relaxed);
                 log::warn!(
-                    "Client id={client} closed ASAP for overcoming of output buffer limits: its replica has not asked for the stream."
+                    "Client id={client} closed ASAP for overcoming of output buffer limits. Its replica has not asked for the stream."
                 );
             } else {
                 log::info!(
