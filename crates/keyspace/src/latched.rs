@@ -249,6 +249,13 @@ impl<'k> Latched<'k> {
         }
     }
 
+    /// Records an effect of the running command for the append-only file only, if the log is on.
+    pub fn record_for_file<'a>(&mut self, db: DbIndex, args: impl ExactSizeIterator<Item = &'a [u8]>) {
+        if self.logs() {
+            self.effects.record_for_file(db, args);
+        }
+    }
+
     /// Records an effect of the running command, if the log is on.
     pub fn record_effect<'a, A: Into<EffectArg<'a>>>(
         &mut self,

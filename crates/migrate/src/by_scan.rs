@@ -102,7 +102,7 @@ impl ScanLink {
     /// Copies the keys that have changed, and returns their number.
     fn copy_changed(&mut self, servers: &mut Servers) -> Result<u64, MigrateError> {
         let Some(events) = &self.events else { return Ok(0) };
-        let changed = events.take(self.time_max)?;
+        let changed = events.take(servers.at_most(self.time_max))?;
         for same in changed.chunk_by(|one, other| one.0 == other.0) {
             let keys: Vec<Vec<u8>> = same.iter().map(|(_, key)| key.clone()).collect();
             self.copier.copy(servers, same[0].0, &keys)?;

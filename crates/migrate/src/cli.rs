@@ -23,6 +23,9 @@ Examples:
 Exit status: 0 if the requested step succeeded (without --switch and --undo: if it is safe to switch), 1 if it did
 not, 2 for an invalid command line, 130 after Ctrl-C. The last lines tell the state that both servers are left in.";
 
+/// Minimum time to wait for a reply, whatever `--timeout` is: a large key takes seconds.
+const REPLY_TIME_MIN: Duration = Duration::from_secs(5);
+
 /// Moves the data of a running Redis, Valkey or KeyDB to another server while its clients go on.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES, max_term_width = 110)]
@@ -94,11 +97,13 @@ pub struct Cli {
     #[arg(long, value_name = "N", default_value = "1000")]
     pub sample: u64,
 
-    /// Time without progress after which the move is given up
+    /// Time without progress after which the move is given up: of a full synchronisation, of a lag, and of a server that
+    /// sends nothing while a reply is awaited (for replies at least 5 seconds, because a large key takes that long)
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub timeout: Duration,
 
-    /// Maximum time for which a switch pauses writes; it is given up if it takes longer
+    /// Maximum time for which a switch holds writes back until the former primary is fenced; the switch is given up if
+    /// it takes longer, also if a server does not reply
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = pause)]
     pub pause_max: Duration,
 
@@ -138,6 +143,25 @@ pub struct EventArgs {
 }
 
 impl Cli {
+    /// Returns the time without any byte of a reply after which a server counts as unreachable.
+    pub fn reply_time_max(&self) -> Duration {
+        self.timeout.max(REPLY_TIME_MIN)
+    }
+
+    /// Returns the words of the command that undoes this move.
+    pub fn undo_command(&self) -> String {
+        let mut words = format!("broadloom migrate --from {} --to {} --undo", self.from, self.to);
+        for (option, address) in [("from", &self.from_as), ("to", &self.to_as)] {
+            if let Some(address) = address {
+                words.push_str(&format!(" --{option}-as {address}"));
+            }
+        }
+        if let Some(path) = &self.state {
+            words.push_str(&format!(" --state {}", path.display()));
+        }
+        words
+    }
+
     /// Returns the address of the source as the target reaches it.
     pub fn source_address(&self) -> &HostPort {
         self.from_as.as_ref().unwrap_or(&self.from.address)

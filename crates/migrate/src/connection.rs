@@ -3,21 +3,28 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use wire::response::{Reply, encode_command};
 
 use crate::address::ServerUrl;
+use crate::error::in_seconds;
 
 /// Timeout of a connection attempt to each address of a name.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time without any byte after which a server counts as unreachable.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-
 const READ_SIZE: usize = 64 * 1024;
+
+/// How long a connection waits for a server.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitLimit {
+    /// Time without any byte after which a server counts as unreachable.
+    pub reply_time_max: Duration,
+    /// The end of all waits, while clients of a server are held back.
+    pub deadline: Option<Instant>,
+}
 
 /// A connection, logged in.
 pub struct Connection {
@@ -27,11 +34,32 @@ pub struct Connection {
     used: usize,
     /// The selected database.
     database: u32,
+    wait_limit: WaitLimit,
+    /// The timeouts that the socket has.
+    read_timeout: Duration,
+    write_timeout: Duration,
 }
 
 enum Socket {
     Plain(TcpStream),
     Encrypted(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl WaitLimit {
+    /// Returns `time`, or less if the deadline is earlier.
+    pub fn at_most(&self, time: Duration) -> Duration {
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        left.map_or(time, |left| left.min(time))
+    }
+
+    /// Returns the maximum time of the next read or write.
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.at_most(self.reply_time_max);
+        if left.is_zero() {
+            return Err(io::Error::new(ErrorKind::TimedOut, "no time is left to wait for its reply"));
+        }
+        Ok(left)
+    }
 }
 
 impl Socket {
@@ -62,16 +90,32 @@ impl Connection {
     ///
     /// # Errors
     /// A refused login has the kind `PermissionDenied` and the server's words.
-    pub fn open(url: &ServerUrl, encryption: Option<&Arc<ClientConfig>>) -> io::Result<Self> {
-        let tcp = connect(url)?;
+    pub fn open(
+        url: &ServerUrl,
+        encryption: Option<&Arc<ClientConfig>>,
+        wait_limit: WaitLimit,
+    ) -> io::Result<Self> {
+        let time = wait_limit.left()?;
+        let tcp = connect(url, time.min(CONNECT_TIMEOUT))?;
         tcp.set_nodelay(true)?;
-        tcp.set_read_timeout(Some(REPLY_TIMEOUT))?;
-        tcp.set_write_timeout(Some(REPLY_TIMEOUT))?;
+        tcp.set_read_timeout(Some(time))?;
+        tcp.set_write_timeout(Some(time))?;
         let socket = match encryption.filter(|_| url.is_encrypted) {
             None => Socket::Plain(tcp),
-            Some(settings) => Socket::Encrypted(Box::new(handshake(url, Arc::clone(settings), tcp)?)),
+            Some(settings) => {
+                let stream = handshake(url, Arc::clone(settings), tcp);
+                Socket::Encrypted(Box::new(stream.map_err(|error| timed(error, time))?))
+            }
         };
-        let mut connection = Self { socket, received: Vec::new(), used: 0, database: 0 };
+        let mut connection = Self {
+            socket,
+            received: Vec::new(),
+            used: 0,
+            database: 0,
+            wait_limit,
+            read_timeout: time,
+            write_timeout: time,
+        };
         if url.user.is_some() || url.password.is_some() {
             let password = url.password.as_deref().unwrap_or_default();
             let words = ["AUTH"].into_iter().chain(url.user.as_deref()).chain([password]);
@@ -91,9 +135,19 @@ impl Connection {
         self.receive()
     }
 
+    /// Sets how long later calls wait.
+    pub fn limit_waits(&mut self, wait_limit: WaitLimit) {
+        self.wait_limit = wait_limit;
+    }
+
     /// Sends encoded requests.
     pub fn send(&mut self, requests: &[u8]) -> io::Result<()> {
-        self.socket.write_all(requests)
+        let time = self.wait_limit.left()?;
+        if time != self.write_timeout {
+            self.socket.tcp().set_write_timeout(Some(time))?;
+            self.write_timeout = time;
+        }
+        self.socket.write_all(requests).map_err(|error| timed(error, time))
     }
 
     /// Waits for the next reply.
@@ -102,26 +156,21 @@ impl Connection {
             if let Some(reply) = self.parse()? {
                 return Ok(reply);
             }
-            self.read_more()?;
+            self.read_more(self.wait_limit.left()?)?;
         }
     }
 
-    /// Returns the next reply if it arrives before the time of [`Self::poll_at_most`] has passed.
-    pub fn poll(&mut self) -> io::Result<Option<Reply>> {
+    /// Returns the next reply if no time of `time` passes without a byte of it.
+    pub fn poll(&mut self, time: Duration) -> io::Result<Option<Reply>> {
         loop {
             if let Some(reply) = self.parse()? {
                 return Ok(Some(reply));
             }
-            match self.read_more() {
+            match self.read_more(time) {
                 Err(error) if is_timeout(&error) => return Ok(None),
                 read => read?,
             }
         }
-    }
-
-    /// Sets the time that [`Self::poll`] waits.
-    pub fn poll_at_most(&self, time: Duration) -> io::Result<()> {
-        self.socket.tcp().set_read_timeout(Some(time))
     }
 
     /// Selects a database, unless it is selected.
@@ -148,7 +197,12 @@ impl Connection {
         Ok(Some(reply))
     }
 
-    fn read_more(&mut self) -> io::Result<()> {
+    /// Reads what arrives within this time.
+    fn read_more(&mut self, time: Duration) -> io::Result<()> {
+        if time != self.read_timeout {
+            self.socket.tcp().set_read_timeout(Some(time))?;
+            self.read_timeout = time;
+        }
         self.received.drain(..self.used);
         self.used = 0;
         let size = self.received.len();
@@ -160,20 +214,28 @@ impl Connection {
             Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "the server closed the connection")),
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
-            Err(error) => Err(error),
+            Err(error) => Err(timed(error, time)),
         }
     }
 }
 
-/// Whether a read ended because no byte has arrived in time.
+/// Names the time in an error of a socket whose timeout has passed.
+fn timed(error: io::Error, time: Duration) -> io::Error {
+    if error.kind() != ErrorKind::WouldBlock {
+        return error;
+    }
+    io::Error::new(ErrorKind::TimedOut, format!("no reply within {}", in_seconds(time)))
+}
+
+/// Whether a wait ended because no byte has arrived in time.
 pub fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-fn connect(url: &ServerUrl) -> io::Result<TcpStream> {
+fn connect(url: &ServerUrl, time_max: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
     for address in (url.address.host.as_str(), url.address.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+        match TcpStream::connect_timeout(&address, time_max) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -195,4 +257,33 @@ fn handshake(
         }
     }
     Ok(StreamOwned::new(tls, tcp))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_silent_server_is_given_up_in_time() {
+        // The kernel accepts the connection.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let url: ServerUrl = format!("redis://{address}").parse().expect("valid");
+        let in_ms = Duration::from_millis;
+        let limit = WaitLimit { reply_time_max: in_ms(200), deadline: None };
+        let mut connection = Connection::open(&url, None, limit).expect("accepted");
+        let mut refusal = |limit: WaitLimit| {
+            connection.limit_waits(limit);
+            let error = connection.call(&["PING"]).expect_err("no reply");
+            assert!(is_timeout(&error));
+            error.to_string()
+        };
+        assert_eq!(refusal(limit), "no reply within 0.2 s");
+        let long = Duration::from_secs(1000);
+        let until = |deadline: Instant| WaitLimit { reply_time_max: long, deadline: Some(deadline) };
+        assert!(refusal(until(Instant::now() + in_ms(100))).starts_with("no reply within 0."));
+        assert_eq!(refusal(until(Instant::now())), "no time is left to wait for its reply");
+    }
 }

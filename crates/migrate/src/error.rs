@@ -1,6 +1,7 @@
 //! Errors of a move by origin.
 
 use std::io;
+use std::time::Duration;
 
 /// The reason why a move ended without a result.
 #[derive(Debug, thiserror::Error)]
@@ -61,4 +62,9 @@ impl MigrateError {
         let doing = doing.into();
         move |source| Self::File { doing, source }
     }
+}
+
+/// A time in messages, such as `0.8 s`.
+pub fn in_seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
 }

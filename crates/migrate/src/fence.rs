@@ -23,24 +23,25 @@ const MARGIN: Duration = Duration::from_millis(500);
 /// Writes to a primary that are held back.
 pub struct Hold {
     side: Side,
-    /// The end of the pause; `None` if the server is fenced instead.
-    deadline: Option<Instant>,
+    /// Whether the server pauses writes; it is fenced instead if not.
+    is_pause: bool,
     started: Instant,
+    time_max: Duration,
 }
 
 impl Hold {
-    /// Pauses writes to a server for at most `time_max`.
+    /// Holds writes to a server back, for at most `time_max` until [`Hold::end`] or the fence.
     pub fn begin(session: &mut Session<'_>, side: Side, time_max: Duration) -> Result<Self, MigrateError> {
         let started = Instant::now();
         let server = session.server(side);
         let time_ms = time_max.as_millis().to_string();
         if !server.try_call(&["CLIENT", "PAUSE", &time_ms, "WRITE"])?.is_error() {
-            return Ok(Self { side, deadline: Some(started + time_max), started });
+            return Ok(Self { side, is_pause: true, started, time_max });
         }
         let name = server.name();
         raise(session, side)?;
         session.progress.line(&format!("{name} can't pause writes alone: it refuses them instead"));
-        Ok(Self { side, deadline: None, started })
+        Ok(Self { side, is_pause: false, started, time_max })
     }
 
     /// Returns how long writes have been held back.
@@ -48,14 +49,19 @@ impl Hold {
         self.started.elapsed()
     }
 
-    /// Whether the next step can be made before the pause ends.
+    /// Returns the time until which the next step can be made. A pause ends a little later.
+    pub fn deadline(&self) -> Instant {
+        self.started + self.time_max.saturating_sub(MARGIN)
+    }
+
+    /// Whether the next step can be made.
     pub fn has_time(&self) -> bool {
-        self.deadline.is_none_or(|deadline| Instant::now() + MARGIN < deadline)
+        Instant::now() < self.deadline()
     }
 
     /// Ends the pause. A fence stays.
     pub fn end(&self, session: &mut Session<'_>) -> Result<(), MigrateError> {
-        if self.deadline.is_some() {
+        if self.is_pause {
             session.server(self.side).call(&["CLIENT", "UNPAUSE"])?;
         }
         Ok(())

@@ -28,12 +28,14 @@ mod undo;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::address::ServerUrl;
 use crate::cli::Cli;
 use crate::compare::Comparison;
+use crate::connection::WaitLimit;
 use crate::error::MigrateError;
 use crate::progress::Progress;
 use crate::record::{Record, Side, Stage};
@@ -49,6 +51,9 @@ const EXIT_FAILED: u8 = 1;
 /// Exit status for an invalid command line.
 const EXIT_USAGE: u8 = 2;
 
+/// Time to wait for a reply that describes the state after a failure.
+const DESCRIBE_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// Runs the tool as a program. `args` begin with the words that call it, in one string: `broadloom migrate`.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
@@ -63,7 +68,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     interrupt::install();
-    match connect(&cli).and_then(|mut session| run_step(&mut session)) {
+    match connect_and_run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{called_as}: {error}");
@@ -76,7 +81,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn connect(cli: &Cli) -> Result<Session<'_>, MigrateError> {
+fn connect_and_run(cli: &Cli) -> Result<(), MigrateError> {
     let with_password = |url: &ServerUrl, password: Option<&String>| {
         let mut url = url.clone();
         url.password = password.cloned().or(url.password);
@@ -89,12 +94,23 @@ fn connect(cli: &Cli) -> Result<Session<'_>, MigrateError> {
     } else {
         None
     };
-    let servers = Servers {
-        source: Server::connect("source", &from, encryption.as_ref())?,
-        target: Server::connect("target", &to, encryption.as_ref())?,
+    let wait_limit = WaitLimit { reply_time_max: cli.reply_time_max(), deadline: None };
+    let connect = |side, url| Server::connect(side, url, encryption.as_ref(), wait_limit);
+    let source = match connect("source", &from) {
+        // Not every undo needs the source.
+        Err(error @ MigrateError::Connection { .. }) if cli.undo => Err(error),
+        source => Ok(source?),
     };
+    let target = connect("target", &to)?;
     let record = Record::open(cli.state.as_deref(), &from.address, &to.address)?;
-    Ok(Session { cli, from, to, servers, record, progress: Progress::new(!cli.no_progress) })
+    match source {
+        Ok(source) => {
+            let servers = Servers { source, target };
+            let progress = Progress::new(!cli.no_progress);
+            run_step(&mut Session { cli, from, to, servers, record, progress })
+        }
+        Err(unreachable) => undo::without_source(cli, target, record, unreachable),
+    }
 }
 
 fn run_step(session: &mut Session<'_>) -> Result<(), MigrateError> {
@@ -165,6 +181,7 @@ fn conclude(session: &mut Session<'_>, comparison: &Comparison) -> Result<(), Mi
 
 /// Prints the state after a failure; after Ctrl-C, also how to go on.
 fn describe_failure(session: &mut Session<'_>, error: &MigrateError) {
+    session.servers.shorten_waits(DESCRIBE_TIME_MAX);
     describe(session);
     if !matches!(error, MigrateError::Interrupted) {
         return;
@@ -203,6 +220,6 @@ fn describe(session: &mut Session<'_>) {
     };
     session.progress.line(&format!("state: {state}"));
     if session.record.is_stored() {
-        session.progress.line(&format!("undo:  {}", session.undo_command()));
+        session.progress.line(&format!("undo:  {}", session.cli.undo_command()));
     }
 }

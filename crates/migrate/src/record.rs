@@ -144,6 +144,12 @@ impl Record {
         Ok(())
     }
 
+    /// Returns the names of the settings of a server that are to be restored.
+    pub fn changed(&self, side: Side) -> Vec<&str> {
+        let of_side = self.content.settings.iter().filter(|known| known.side == side);
+        of_side.map(|known| known.name.as_str()).collect()
+    }
+
     /// Removes the file if it has nothing to undo.
     pub fn remove_if_empty(&mut self) -> Result<(), MigrateError> {
         let is_empty = self.content.settings.is_empty() && self.content.stage == Stage::Begun;

@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use wire::response::Reply;
 
-use crate::error::MigrateError;
+use crate::error::{MigrateError, in_seconds};
 use crate::info::{Info, Role};
 use crate::interrupt;
 use crate::progress::Phase;
 use crate::record::{Side, Stage};
-use crate::servers::{Link, Servers, in_seconds};
+use crate::server::Server;
+use crate::servers::{Link, Servers};
 use crate::session::Session;
 
 /// Time between two readings of the state.
@@ -43,15 +44,17 @@ pub struct ReplicaLink {
 impl Link for ReplicaLink {
     fn settle(&mut self, servers: &mut Servers) -> Result<(), MigrateError> {
         let offset = servers.get(self.from).offset()?;
-        let deadline = Instant::now() + self.time_max;
+        let time_max = servers.at_most(self.time_max);
+        let deadline = Instant::now() + time_max;
         loop {
             let replica = servers.get(self.from.other());
             let reached = replica.offset()?;
             if reached >= offset {
                 return Ok(());
             }
-            if Instant::now() >= deadline {
-                let (name, time) = (replica.name(), in_seconds(self.time_max));
+            // The next reading is to be made before the deadline, so that the lag is what the error names.
+            if Instant::now() + OFFSET_INTERVAL >= deadline {
+                let (name, time) = (replica.name(), in_seconds(time_max));
                 let reason = format!(
                     "it is {} bytes behind its primary, and did not reach it within {time}",
                     offset - reached
@@ -102,8 +105,7 @@ pub fn attach(session: &mut Session<'_>, replica: Side, stage: Stage) -> Result<
 }
 
 /// Makes a replica a primary, and checks that it is one. Its settings stay.
-pub fn detach(session: &mut Session<'_>, replica: Side) -> Result<(), MigrateError> {
-    let server = session.server(replica);
+pub fn detach(server: &mut Server) -> Result<(), MigrateError> {
     server.call(&["REPLICAOF", "NO", "ONE"])?;
     match server.info("replication")?.role() {
         Role::Primary => Ok(()),

@@ -7,7 +7,7 @@ use rustls::ClientConfig;
 use wire::response::Reply;
 
 use crate::address::ServerUrl;
-use crate::connection::Connection;
+use crate::connection::{Connection, WaitLimit, is_timeout};
 use crate::error::MigrateError;
 use crate::info::{Info, Keyspace};
 
@@ -19,6 +19,9 @@ pub struct Server {
     pub url: ServerUrl,
     encryption: Option<Arc<ClientConfig>>,
     connection: Connection,
+    /// Whether the connection has failed. Replies to former requests may still arrive on it.
+    has_failed: bool,
+    wait_limit: WaitLimit,
 }
 
 impl Server {
@@ -27,9 +30,11 @@ impl Server {
         side: &'static str,
         url: &ServerUrl,
         encryption: Option<&Arc<ClientConfig>>,
+        wait_limit: WaitLimit,
     ) -> Result<Self, MigrateError> {
-        let connection = open(side, url, encryption)?;
-        let mut server = Self { side, url: url.clone(), encryption: encryption.cloned(), connection };
+        let connection = open(side, url, encryption, wait_limit)?;
+        let (url, encryption) = (url.clone(), encryption.cloned());
+        let mut server = Self { side, url, encryption, connection, has_failed: false, wait_limit };
         // Without a password, the login is not checked before.
         server.call(&["PING"])?;
         Ok(server)
@@ -37,13 +42,27 @@ impl Server {
 
     /// Opens another connection to the same server.
     pub fn connection(&self) -> Result<Connection, MigrateError> {
-        open(self.side, &self.url, self.encryption.as_ref())
+        open(self.side, &self.url, self.encryption.as_ref(), self.wait_limit)
     }
 
-    /// Replaces a connection that failed. The database is 0 again.
-    pub fn reconnect(&mut self) -> Result<(), MigrateError> {
-        self.connection = self.connection()?;
-        Ok(())
+    /// Returns how long calls wait.
+    pub fn wait_limit(&self) -> WaitLimit {
+        self.wait_limit
+    }
+
+    /// Sets how long later calls wait.
+    pub fn limit_waits(&mut self, wait_limit: WaitLimit) {
+        self.wait_limit = wait_limit;
+        self.connection.limit_waits(wait_limit);
+    }
+
+    /// Returns the connection, or another one if it has failed. Then the database is 0 again.
+    fn usable(&mut self) -> Result<&mut Connection, MigrateError> {
+        if self.has_failed {
+            self.connection = self.connection()?;
+            self.has_failed = false;
+        }
+        Ok(&mut self.connection)
     }
 
     /// Returns the name in messages, such as `the source 10.0.0.5:6379`.
@@ -66,28 +85,28 @@ impl Server {
 
     /// Sends one request. An error reply is a reply.
     pub fn try_call<A: AsRef<[u8]>>(&mut self, words: &[A]) -> Result<Reply, MigrateError> {
-        let reply = self.connection.call(words);
+        let reply = self.usable()?.call(words);
         reply.map_err(|error| self.failed(error))
     }
 
     /// Sends encoded requests, `count` in number, and returns their replies.
     pub fn pipeline(&mut self, requests: &[u8], count: usize) -> Result<Vec<Reply>, MigrateError> {
-        let sent = self.connection.send(requests);
-        let replies = sent.and_then(|()| (0..count).map(|_| self.connection.receive()).collect());
+        let connection = self.usable()?;
+        let sent = connection.send(requests);
+        let replies = sent.and_then(|()| (0..count).map(|_| connection.receive()).collect());
         replies.map_err(|error| self.failed(error))
     }
 
     /// Selects a database.
     pub fn select(&mut self, database: u32) -> Result<(), MigrateError> {
-        let selected = self.connection.select(database);
+        let selected = self.usable()?.select(database);
         selected.map_err(|error| self.failed(error))
     }
 
-    /// Returns sections of `INFO`. A connection that has failed is opened again.
+    /// Returns sections of `INFO`. A connection that the server has closed is opened again.
     pub fn info(&mut self, section: &str) -> Result<Info, MigrateError> {
         let reply = match self.call(&["INFO", section]) {
-            Err(MigrateError::Connection { .. }) => {
-                self.reconnect()?;
+            Err(MigrateError::Connection { source, .. }) if !is_timeout(&source) => {
                 self.call(&["INFO", section])?
             }
             reply => reply?,
@@ -133,7 +152,8 @@ impl Server {
         Ok(reply.is_error() || reply.elements().and_then(|found| found.first()?.elements()).is_some())
     }
 
-    fn failed(&self, source: io::Error) -> MigrateError {
+    fn failed(&mut self, source: io::Error) -> MigrateError {
+        self.has_failed = true;
         MigrateError::Connection { server: self.name(), source }
     }
 }
@@ -146,8 +166,9 @@ fn open(
     side: &str,
     url: &ServerUrl,
     encryption: Option<&Arc<ClientConfig>>,
+    wait_limit: WaitLimit,
 ) -> Result<Connection, MigrateError> {
-    Connection::open(url, encryption).map_err(|error| {
+    Connection::open(url, encryption, wait_limit).map_err(|error| {
         if error.kind() == io::ErrorKind::PermissionDenied {
             let user = url.user.as_deref().unwrap_or("default");
             return MigrateError::server(

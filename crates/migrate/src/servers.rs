@@ -1,9 +1,10 @@
 //! Both servers of a move, and the link between them, by which changes of the source reach the target.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wire::response::Reply;
 
+use crate::connection::WaitLimit;
 use crate::error::MigrateError;
 use crate::server::Server;
 
@@ -23,6 +24,27 @@ pub trait Link {
 }
 
 impl Servers {
+    /// Ends all waits for replies at this time, until it is set to `None`.
+    pub fn wait_until(&mut self, deadline: Option<Instant>) {
+        for server in [&mut self.source, &mut self.target] {
+            server.limit_waits(WaitLimit { deadline, ..server.wait_limit() });
+        }
+    }
+
+    /// Waits no longer than this for a reply from now on.
+    pub fn shorten_waits(&mut self, time_max: Duration) {
+        for server in [&mut self.source, &mut self.target] {
+            let limit = server.wait_limit();
+            let reply_time_max = limit.reply_time_max.min(time_max);
+            server.limit_waits(WaitLimit { reply_time_max, ..limit });
+        }
+    }
+
+    /// Returns `time`, or less if the time of [`Self::wait_until`] is earlier.
+    pub fn at_most(&self, time: Duration) -> Duration {
+        self.source.wait_limit().at_most(time)
+    }
+
     /// Returns the difference of the servers' clocks: that of the target minus that of the source, in milliseconds.
     pub fn clock_difference_ms(&mut self) -> Result<i64, MigrateError> {
         let source = clock_ms(&mut self.source)?;
@@ -46,9 +68,4 @@ pub fn integer(reply: &Reply) -> Option<i64> {
         Reply::Integer(number) => Some(*number),
         _ => None,
     }
-}
-
-/// A time in messages, such as `0.8 s`.
-pub fn in_seconds(time: Duration) -> String {
-    format!("{:.1} s", time.as_secs_f64())
 }

@@ -84,15 +84,6 @@ impl Session<'_> {
         let reversed = replicates(&source, &target, self.address(Side::Target));
         Ok(reversed.map_or(Relation::Separate, |is_linked| Relation::Reversed { is_linked }))
     }
-
-    /// Returns the words of the command that undoes this move.
-    pub fn undo_command(&self) -> String {
-        let mut words = format!("broadloom migrate --from {} --to {} --undo", self.cli.from, self.cli.to);
-        if let Some(path) = &self.cli.state {
-            words.push_str(&format!(" --state {}", path.display()));
-        }
-        words
-    }
 }
 
 impl Servers {

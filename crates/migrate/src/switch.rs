@@ -6,12 +6,12 @@
 //! no write is accepted that the new primary does not get.
 
 use crate::compare;
-use crate::error::MigrateError;
+use crate::error::{MigrateError, in_seconds};
 use crate::fence::{self, Hold};
 use crate::interrupt;
 use crate::record::{Side, Stage};
 use crate::replication::{self, is_login};
-use crate::servers::{Link, in_seconds};
+use crate::servers::Link;
 use crate::session::Session;
 
 /// Keys that are compared while writes are paused.
@@ -37,9 +37,13 @@ impl Switch {
     /// Before the promotion: nothing is changed. After it: the state is described by the roles and the record.
     pub fn run(self, session: &mut Session<'_>, link: &mut dyn Link) -> Result<(), MigrateError> {
         let hold = Hold::begin(session, self.old, session.cli.pause_max)?;
-        if let Err(error) = self.prepare(session, link, &hold) {
-            // The first error is the cause.
-            let _ = fence::lift(session, self.old).and_then(|()| hold.end(session));
+        // A server that does not reply must not hold the clients of the old primary back.
+        session.servers.wait_until(Some(hold.deadline()));
+        let prepared = self.prepare(session, link);
+        session.servers.wait_until(None);
+        if let Err(error) = prepared.and_then(|()| self.fence(session, &hold)) {
+            let error = in_time(error, session, &hold);
+            self.take_back(session, &hold);
             return Err(error);
         }
         let promoted = self.promote(session);
@@ -49,13 +53,8 @@ impl Switch {
         promoted.and(ended)
     }
 
-    /// Everything that can be taken back.
-    fn prepare(
-        self,
-        session: &mut Session<'_>,
-        link: &mut dyn Link,
-        hold: &Hold,
-    ) -> Result<(), MigrateError> {
+    /// Everything that changes nothing.
+    fn prepare(self, session: &mut Session<'_>, link: &mut dyn Link) -> Result<(), MigrateError> {
         link.settle(&mut session.servers)?;
         let sample = session.cli.sample.min(PAUSED_SAMPLE_MAX);
         let comparison = compare::run(&mut session.servers, link, sample, &mut session.progress)?;
@@ -63,7 +62,11 @@ impl Switch {
             let differences = comparison.lines.join("\n");
             return Err(MigrateError::refused(format!("not switched: with writes paused,\n{differences}")));
         }
-        interrupt::check()?;
+        interrupt::check()
+    }
+
+    /// The last step that can be taken back.
+    fn fence(self, session: &mut Session<'_>, hold: &Hold) -> Result<(), MigrateError> {
         if !hold.has_time() {
             return Err(MigrateError::refused(format!(
                 "not switched: it took longer than the pause of writes ({}, --pause-max)",
@@ -73,11 +76,24 @@ impl Switch {
         if self.is_fenced || self.is_reversed { fence::raise(session, self.old) } else { Ok(()) }
     }
 
+    /// Lets the old primary accept writes again.
+    fn take_back(self, session: &mut Session<'_>, hold: &Hold) {
+        let name = session.server(self.old).name();
+        let lifted = fence::lift(session, self.old).and_then(|()| hold.end(session));
+        session.progress.line(&match lifted {
+            Ok(()) => format!("{name} accepts writes again"),
+            Err(error) => format!(
+                "{name} may still hold writes back, because that can't be ended ({error}): a pause ends by itself, --undo \
+                 restores the settings"
+            ),
+        });
+    }
+
     /// Everything from the promotion on.
     fn promote(self, session: &mut Session<'_>) -> Result<(), MigrateError> {
         let new = self.old.other();
         if self.is_replica {
-            replication::detach(session, new)?;
+            replication::detach(session.server(new))?;
         }
         session.record.set_stage(match self.old {
             Side::Source => Stage::Switched,
@@ -97,4 +113,14 @@ impl Switch {
         }
         Ok(())
     }
+}
+
+/// Names the limit in an error of a server after it has passed.
+fn in_time(error: MigrateError, session: &Session<'_>, hold: &Hold) -> MigrateError {
+    let is_of_server = matches!(error, MigrateError::Server { .. } | MigrateError::Connection { .. });
+    if !is_of_server || hold.has_time() {
+        return error;
+    }
+    let time = in_seconds(session.cli.pause_max);
+    MigrateError::refused(format!("not switched within the pause of writes ({time}, --pause-max): {error}"))
 }

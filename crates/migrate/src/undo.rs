@@ -1,9 +1,13 @@
 //! `--undo`: back to the state before the last step, as the roles of the servers and the record tell it.
 
+use crate::cli::Cli;
 use crate::error::MigrateError;
 use crate::fence;
-use crate::record::{Side, Stage};
+use crate::info::Role;
+use crate::progress::Progress;
+use crate::record::{Record, Side, Stage};
 use crate::replication::{self, ReplicaLink};
+use crate::server::Server;
 use crate::session::{Relation, Session};
 use crate::switch::Switch;
 
@@ -28,24 +32,65 @@ pub fn run(session: &mut Session<'_>) -> Result<(), MigrateError> {
     }
 }
 
+/// Detaches a target that is a replica of a source that can't be reached. What is to be undone in the source stays recorded.
+///
+/// # Errors
+/// `unreachable`, if the target is not a replica of the source: then the state can't be told without the source.
+pub fn without_source(
+    cli: &Cli,
+    mut target: Server,
+    mut record: Record,
+    unreachable: MigrateError,
+) -> Result<(), MigrateError> {
+    match target.info("replication")?.role() {
+        Role::Replica { primary, .. } if primary == *cli.source_address() => {}
+        _ => return Err(unreachable),
+    }
+    let progress = Progress::new(!cli.no_progress);
+    progress.line(&format!("{unreachable}: the source could not be reached, so only the target is changed"));
+    replication::detach(&mut target)?;
+    if record.is_stored() {
+        record.restore(Side::Target, &mut target, |_| true)?;
+    } else {
+        progress.line(&without_record(&target));
+    }
+    progress.line(&detached(&mut target)?);
+    let remaining = record.changed(Side::Source).join(", ");
+    if remaining.is_empty() {
+        progress.line("no settings of the source remain to be restored");
+        return record.remove();
+    }
+    record.set_stage(Stage::Begun)?;
+    progress.line(&format!(
+        "settings of the source remain to be restored ({remaining}): --undo once more, when it can be reached"
+    ));
+    progress.line(&format!("undo:  {}", cli.undo_command()));
+    Ok(())
+}
+
 /// The target is a replica of the source.
 fn detach(session: &mut Session<'_>) -> Result<(), MigrateError> {
-    replication::detach(session, Side::Target)?;
+    replication::detach(session.server(Side::Target))?;
     if session.record.is_stored() {
         restore_all(session)?;
         session.record.remove()?;
     } else {
-        let name = session.server(Side::Target).name();
-        session
-            .progress
-            .line(&format!("{name}: no record of earlier settings: its login for the source stays"));
+        session.progress.line(&without_record(&session.servers.target));
     }
-    let (source, target) = (session.servers.source.name(), session.servers.target.name());
-    let keys: u64 = session.servers.target.keyspace()?.values().map(|counts| counts.keys).sum();
-    session.progress.line(&format!(
-        "undone: {target} is detached, with the {keys} keys that it has got (FLUSHALL deletes them); {source} is unchanged"
-    ));
+    let source = session.servers.source.name();
+    let line = detached(session.server(Side::Target))?;
+    session.progress.line(&format!("{line}; {source} is unchanged"));
     Ok(())
+}
+
+fn without_record(target: &Server) -> String {
+    format!("{}: no record of earlier settings: its login for the source stays", target.name())
+}
+
+fn detached(target: &mut Server) -> Result<String, MigrateError> {
+    let keys: u64 = target.keyspace()?.values().map(|counts| counts.keys).sum();
+    let name = target.name();
+    Ok(format!("undone: {name} is detached, with the {keys} keys that it has got (FLUSHALL deletes them)"))
 }
 
 /// The source is a replica of the target.

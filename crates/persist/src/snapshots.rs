@@ -213,6 +213,12 @@ impl Snapshots {
         self.is_busy() && !self.is_cancelled()
     }
 
+    /// Whether this snapshot is being taken.
+    #[must_use]
+    pub fn is_running(&self, id: SnapshotId) -> bool {
+        id.0 != 0 && self.running.load(Ordering::Acquire) == id.0
+    }
+
     /// Whether the snapshot that is being taken was cancelled. Exact for its own threads.
     fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire) == self.running.load(Ordering::Acquire)

@@ -169,6 +169,7 @@ impl Worker {
         }
         self.statistics.turn.since_ms.set(0);
         self.wait();
+        self.shared.modes.await_stall();
         let started = Ticks::now();
         self.set_time(started);
         self.clock.turn_began = Some(started);

@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::time::{Duration, Instant};
+
 use support::{Client, on_each_backend, shown, wait_for};
 
 const KEY_COUNT: &str = "300000";
@@ -66,5 +68,23 @@ fn clients_connect_while_the_first_thread_is_in_a_long_command() {
         let replies: Vec<String> = (0..5).map(|_| shown(&sleeper.receive().unwrap())).collect();
         assert_eq!(replies[4], "1\nOK\nOK", "{replies:?}");
         assert_eq!(server.client().text(&["DBSIZE"]), "1");
+    });
+}
+
+#[test]
+fn a_sleep_outside_of_a_transaction_stalls_every_thread() {
+    let options = ["--io-threads", "2", "--enable-debug-command", "yes"];
+    on_each_backend(&options, |server| {
+        let mut clients = server.six_clients();
+        let (sleepers, others) = clients.split_at_mut(1);
+        // The next connection is on the other thread, which may serve it before the sleep begins.
+        wait_for(|| {
+            sleepers[0].send(&["DEBUG", "SLEEP", "0.2"]);
+            let begun = Instant::now();
+            assert_eq!(others[0].text(&["PING"]), "PONG");
+            let is_stalled = begun.elapsed() > Duration::from_millis(100);
+            assert_eq!(shown(&sleepers[0].receive().unwrap()), "OK");
+            is_stalled.then_some(())
+        });
     });
 }

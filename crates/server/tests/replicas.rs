@@ -66,6 +66,61 @@ fn units_and_databases_are_in_the_stream() {
     replica.expect(&request(&["PUBLISH", "channel", "text"]));
 }
 
+/// As with Redis and Valkey.
+#[test]
+fn a_getset_is_a_set_in_the_stream_and_populated_keys_are_not_in_it() {
+    let server = Server::start(&[OPTIONS, &["--enable-debug-command", "yes"]].concat());
+    let mut client = server.client();
+    client.text(&["DEBUG", "POPULATE", "3"]);
+    let (mut replica, ..) = Peer::synchronised(&server);
+    client.text(&["INCR", "a"]);
+    client.text(&["GETSET", "a", "1"]);
+    client.text(&["DEBUG", "POPULATE", "6"]);
+    client.text(&["GETSET", "a", "2"]);
+    replica.expect(SELECT);
+    replica.expect(&request(&["INCR", "a"]));
+    replica.expect(&request(&["SET", "a", "1"]));
+    let mut stream = Vec::new();
+    while !stream.ends_with(request(&["SET", "a", "2"]).as_bytes()) {
+        stream.extend(replica.exact(1));
+    }
+    assert!(!has(&stream, b"key:"));
+    assert_eq!(client.text(&["DBSIZE"]), "7");
+}
+
+#[test]
+fn a_snapshot_ends_with_its_last_replica() {
+    for diskless in ["yes", "no"] {
+        let options = ["--repl-diskless-sync", diskless, "--rdb-key-save-delay", "10000000"];
+        let server = Server::start(&[OPTIONS, &options].concat());
+        let mut client = server.client();
+        for key in ["a", "b", "c"] {
+            client.text(&["SET", key, "1"]);
+        }
+        let mut replica = Peer::introduced(&server);
+        replica.send("PSYNC ? -1\r\n");
+        replica.full_answer();
+        assert_eq!(server.info(&mut client, "rdb_bgsave_in_progress"), "1");
+        drop(replica);
+        // Long before the next key is written.
+        wait_for(|| (server.info(&mut client, "rdb_bgsave_in_progress") == "0").then_some(()));
+    }
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_a_snapshot_that_nothing_follows() {
+    let options = ["--rdb-key-save-delay", "10000000"];
+    let server = Server::start(&[OPTIONS, &options].concat());
+    let mut client = server.client();
+    client.text(&["SET", "key", "1"]);
+    let mut replica = Peer::introduced(&server);
+    replica.send("PSYNC ? -1\r\n");
+    replica.full_answer();
+    client.send(&["SHUTDOWN", "NOSAVE"]);
+    assert!(client.receive().is_none());
+    assert!(!server.has_logged("Waiting for replicas before shutting down."));
+}
+
 #[test]
 fn a_replica_without_marks_receives_a_size() {
     for options in [&[][..], &["--repl-diskless-sync", "no"]] {

@@ -138,7 +138,7 @@ pub const COMMAND: Command = Command {
             sub(
                 "sleep",
                 3,
-                "Blocks the worker thread for a number of seconds.",
+                "Blocks all worker threads for a number of seconds; in a transaction only its own.",
                 &[Arg::new("seconds", crate::doc::ArgType::Double)],
             ),
             sub(
@@ -300,6 +300,10 @@ fn reply_buffer_setting(args: Args<'_>) -> Result<ReplyBufferSetting, CommandErr
 
 fn sleep(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandError> {
     let seconds = parse_f64(up_to_nul(args.at(2)).trim_ascii()).ok_or(CommandError::NOT_A_FLOAT)?;
-    ctx.host.sleep((seconds.max(0.0) * 1e6) as u64);
+    let micros = (seconds.max(0.0) * 1e6) as u64;
+    if ctx.may_block() {
+        ctx.host.stall_others(micros);
+    }
+    ctx.host.sleep(micros);
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "getset",
     arity: 3,
-    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::DENYOOM).union(Flags::FAST),
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],
@@ -34,5 +34,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         condition: Condition::Always,
         expiry: ExpiryChange::Clear,
     };
-    set_and_get(ctx, &assignment, reply)
+    let replied = set_and_get(ctx, &assignment, reply)?;
+    // As `SET`, like Redis and Valkey.
+    ctx.record_effect(&["SET".into(), assignment.key.bytes.into(), assignment.value.bytes().into()]);
+    Ok(replied)
 }

@@ -383,6 +383,8 @@ impl Debugging for TestHost {
 
     fn sleep(&self, _: u64) {}
 
+    fn stall_others(&self, _: u64) {}
+
     fn set_checksum_validation(&self, _: bool) {}
 
     fn set_scripts_unrestricted(&self, _: bool) {}

@@ -174,6 +174,14 @@ impl EffectSink {
         }
     }
 
+    /// Records a request for the append-only file only.
+    pub(crate) fn record_for_file<'a>(&mut self, db: DbIndex, args: impl ExactSizeIterator<Item = &'a [u8]>) {
+        let file_only = self.audience.map(|_| Audience::File);
+        let usual = std::mem::replace(&mut self.audience, file_only);
+        self.record(db, args);
+        self.audience = usual;
+    }
+
     /// Records a request in the format of the log.
     pub(crate) fn record_encoded(&mut self, db: DbIndex, request: &[u8]) {
         let Some(audience) = self.recording() else { return };

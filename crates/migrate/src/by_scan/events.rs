@@ -53,7 +53,6 @@ impl Events {
             let text = String::from_utf8_lossy(&text).into_owned();
             return Err(MigrateError::server(server.name(), format!("PSUBSCRIBE: {text}")));
         }
-        connection.poll_at_most(POLL_INTERVAL).map_err(failed)?;
         let shared = Arc::new(Shared::default());
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
@@ -109,7 +108,7 @@ fn receive(connection: &mut Connection, shared: &Shared) -> io::Result<()> {
             connection.send(&request)?;
             sent_mark = wanted_mark;
         }
-        let Some(message) = connection.poll()? else { continue };
+        let Some(message) = connection.poll(POLL_INTERVAL)? else { continue };
         match message.elements() {
             // The reply to PING comes after the events that the server sent before it.
             Some([kind, mark]) if kind.text() == Some(b"pong") => {

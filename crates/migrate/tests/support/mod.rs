@@ -2,7 +2,12 @@
 
 #![allow(dead_code)] // Not every test uses all of it.
 
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::thread;
 
 use tempfile::TempDir;
 use trials::connection::Connection;
@@ -18,12 +23,22 @@ pub struct Move {
     pub password: Option<&'static str>,
     /// The TLS ports of source and target, and the options for them.
     pub tls: Option<(u16, u16, Vec<String>)>,
+    /// Where the tool reaches the source, if not at its address.
+    pub proxy: Option<SocketAddr>,
+    /// The value of `--timeout`.
+    pub timeout: &'static str,
 }
 
 impl Move {
     pub fn new(source: &Program, target: &Program) -> Self {
         let (source, target) = (Server::start(source).unwrap(), Server::start(target).unwrap());
-        Self { source, target, state: TempDir::new().unwrap(), password: None, tls: None }
+        let state = TempDir::new().unwrap();
+        Self { source, target, state, password: None, tls: None, proxy: None, timeout: "20" }
+    }
+
+    /// The file of the record.
+    pub fn state(&self) -> PathBuf {
+        self.state.path().join("state.json")
     }
 
     /// The tool with these options.
@@ -32,7 +47,7 @@ impl Move {
         let mut command = Command::new(env!("CARGO_BIN_EXE_broadloom-migrate"));
         let (from, to) = match &self.tls {
             None => (
-                format!("redis://{login}{}", self.source.address()),
+                format!("redis://{login}{}", self.proxy.unwrap_or(self.source.address())),
                 format!("redis://{}", self.target.address()),
             ),
             Some((from, to, options)) => {
@@ -40,8 +55,11 @@ impl Move {
                 (format!("rediss://{login}127.0.0.1:{from}"), format!("rediss://127.0.0.1:{to}"))
             }
         };
-        command.args(["--from", &from, "--to", &to, "--state"]).arg(self.state.path().join("state.json"));
-        command.args(["--timeout", "20"]).args(options.split_whitespace());
+        command.args(["--from", &from, "--to", &to, "--state"]).arg(self.state());
+        if self.proxy.is_some() {
+            command.args(["--from-as", &self.source.address().to_string()]);
+        }
+        command.args(["--timeout", self.timeout]).args(options.split_whitespace());
         command
     }
 
@@ -128,4 +146,45 @@ pub fn replicas(valkey: &Program) -> Vec<Program> {
 
 pub fn valkey() -> Option<Program> {
     programs_or_skip([("valkey", Program::valkey())]).map(|[valkey]| valkey)
+}
+
+/// Sends a signal to a process. A stopped one has stopped when this returns.
+pub fn signal(id: u32, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &id.to_string()]).status().unwrap();
+    assert!(sent.success());
+    let is_stopped = || {
+        let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        state.rsplit_once(") ").unwrap().1.starts_with('T')
+    };
+    while name == "STOP" && !is_stopped() {
+        thread::yield_now();
+    }
+}
+
+/// Forwards connections to a server. `change` sees each request before the server does.
+pub fn proxy(server: SocketAddr, change: impl Fn(&mut Vec<u8>) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let change = Arc::new(change);
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (mut client, mut server) = (client.unwrap(), TcpStream::connect(server).unwrap());
+            let (mut replies, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            // Either connection may be closed at any time.
+            thread::spawn(move || drop(io::copy(&mut replies, &mut to_client)));
+            let change = Arc::clone(&change);
+            thread::spawn(move || {
+                let mut bytes = vec![0; 64 * 1024];
+                while let Ok(size @ 1..) = client.read(&mut bytes) {
+                    let mut request = bytes[..size].to_vec();
+                    change(&mut request);
+                    if server.write_all(&request).is_err() {
+                        break;
+                    }
+                }
+                drop(server.shutdown(std::net::Shutdown::Both));
+            });
+        }
+    });
+    address
 }

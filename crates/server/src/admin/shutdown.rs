@@ -73,11 +73,11 @@ impl Shared {
         self.save_and_end(origin)
     }
 
-    /// Whether each replica has acknowledged everything.
+    /// Whether each replica has acknowledged everything. One that receives a snapshot is not awaited while nothing follows it.
     fn have_replicas_all(&self) -> bool {
         let replicas = self.replication.replicas.all();
         let end = self.replication.feed.end_offset();
-        replicas.iter().all(|replica| replica.has_applied(end))
+        replicas.iter().all(|replica| replica.applied() >= end)
     }
 
     fn pause_writes(&self) {

@@ -19,6 +19,7 @@ use crate::connection::replica::{Replica, ReplicaState};
 use crate::persistence::saving;
 use crate::shared::Shared;
 use crate::shared::loading::StreamPosition;
+use crate::shared::replicas::ServedReplicas;
 use crate::shared::replication::random_replication_id;
 
 impl Shared {
@@ -62,7 +63,8 @@ impl Shared {
             waiting.into_iter().partition(|replica| replica.family() == family);
         let settings = saving::settings(self).for_family(family);
         let count = served.len();
-        let recipients = served.iter().map(|replica| self.recipient(replica)).collect();
+        let together = Arc::new(ServedReplicas::new(served.clone()));
+        let recipients = served.iter().map(|replica| self.recipient(replica, &together)).collect();
         let target =
             match (config.repl_diskless_sync, served.iter().all(|replica| replica.declared.is_channel)) {
                 (false, _) => "disk",
@@ -71,7 +73,13 @@ impl Shared {
             };
         let at_cut = Box::new(move || self.cut_for(&served));
         let request = Request { purpose: SnapshotPurpose::Replicas, recipients, settings, at_cut };
-        if self.snapshots.begin(request).is_ok() {
+        let mut pass = replicas.lock_pass();
+        if let Ok(id) = self.snapshots.begin(request) {
+            *pass = Some((id, Arc::downgrade(&together)));
+            drop(pass);
+            drop(together);
+            // They may have ended meanwhile.
+            self.end_pass_without_replicas();
             replicas.is_delay_logged.store(false, Ordering::Relaxed);
             log::info!("Starting BGSAVE for SYNC with target: {target}");
             if count > 1 {
@@ -90,7 +98,21 @@ impl Shared {
         }
     }
 
-    fn recipient(&'static self, replica: &Arc<Replica>) -> Recipient {
+    /// Ends the pass for replicas if all of them are gone.
+    pub fn end_pass_without_replicas(&self) {
+        let mut pass = self.replication.replicas.lock_pass();
+        let Some((id, served)) = &*pass else { return };
+        if served.upgrade().is_none_or(|served| served.present_count() > 0) {
+            return;
+        }
+        if self.snapshots.is_running(*id) {
+            log::info!("Diskless rdb transfer, last replica dropped, killing fork child.");
+            self.snapshots.cancel_only(*id);
+        }
+        *pass = None;
+    }
+
+    fn recipient(&'static self, replica: &Arc<Replica>, together: &Arc<ServedReplicas>) -> Recipient {
         // Only this function moves it on from here, at the cut.
         let (replica, theirs) = (Arc::clone(replica), Arc::clone(replica));
         let done = Box::new(move |result: Result<_, SaveError>| match result {
@@ -106,7 +128,8 @@ impl Shared {
                 self.replication.replicas.wake(&theirs);
             }
         });
-        let (config, target) = (self.config.load(), Target { shared: self, replica });
+        let target = Target { shared: self, replica, served: Arc::clone(together) };
+        let config = self.config.load();
         if config.repl_diskless_sync && target.replica.declared.accepts_mark {
             return Recipient { output: Box::new(DirectOutput::new(target)), done };
         }

@@ -1,5 +1,5 @@
 //! The thread `broadloom-replica`: while the server is a replica, it attempts to connect to the primary, one attempt a
-//! second, and waits while a worker applies the stream.
+//! second, or sooner if the former one had begun to receive a snapshot, and waits while a worker applies the stream.
 
 use std::io;
 use std::time::Duration;
@@ -15,6 +15,9 @@ use crate::shared::role::{LinkState, PrimaryName};
 
 /// The time between the beginnings of two attempts, in milliseconds.
 const RETRY_MS: i64 = 1_000;
+
+/// As [`RETRY_MS`], after an attempt whose snapshot has failed on the way: the primary was there.
+const RETRY_SNAPSHOT_MS: i64 = 100;
 
 /// How often the state is checked without a wake-up.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -65,10 +68,13 @@ fn run(shared: &'static Shared) {
             }
             continue;
         }
-        next = Uptime::now().plus_ms(RETRY_MS);
+        let begun = Uptime::now();
+        next = begun.plus_ms(RETRY_MS);
         let ended = Attempt::new(shared, &primary, epoch).run(&mut reactor);
-        if let Err(error) = ended {
-            note(shared, &primary, epoch, &error);
+        if let Err(error) = ended
+            && note(shared, &primary, epoch, &error)
+        {
+            next = begun.plus_ms(RETRY_SNAPSHOT_MS);
         }
     }
     role.set_waker(None);
@@ -97,8 +103,8 @@ fn wait(reactor: &mut Reactor, time: Duration) {
     while reactor.next_event().is_some() {}
 }
 
-/// Logs the end of an attempt.
-fn note(shared: &Shared, primary: &PrimaryName, epoch: u64, error: &AttemptError) {
+/// Logs the end of an attempt. Returns whether its snapshot was on the way.
+fn note(shared: &Shared, primary: &PrimaryName, epoch: u64, error: &AttemptError) -> bool {
     match error {
         AttemptError::Wire(WireError::GivenUp) => {}
         AttemptError::Connection(error) => {
@@ -109,11 +115,14 @@ fn note(shared: &Shared, primary: &PrimaryName, epoch: u64, error: &AttemptError
         }
         error => log::warn!("{error}"),
     }
-    {
+    let had_snapshot = {
         let mut state = shared.replication.role.lock();
+        let had_snapshot = state.epoch == epoch && matches!(state.link, LinkState::Sync(_));
         if state.epoch == epoch && state.link.stream().is_none() {
             state.link = LinkState::Connect;
         }
-    }
+        had_snapshot
+    };
     shared.follow_role(&shared.config.load());
+    had_snapshot
 }

@@ -12,6 +12,7 @@ use crate::connection::replica::{Replica, ReplicaState};
 use crate::disk::{self, ServerDisk};
 use crate::process::identity::random_id;
 use crate::shared::Shared;
+use crate::shared::replicas::ServedReplicas;
 
 /// The interval at which a full pipe is looked at.
 const FULL_INTERVAL: Duration = Duration::from_millis(2);
@@ -23,6 +24,8 @@ const FILE_PART_SIZE: u64 = 256 << 10;
 pub(super) struct Target {
     pub(super) shared: &'static Shared,
     pub(super) replica: Arc<Replica>,
+    /// It, and those that share its snapshot.
+    pub(super) served: Arc<ServedReplicas>,
 }
 
 /// A replica that receives a snapshot while it is taken, with a mark at the end.
@@ -113,12 +116,13 @@ impl SnapshotOutput for DirectOutput {
     fn finish(&mut self) -> Result<(), OutputError> {
         self.target.push(self.mark.clone().into_bytes())?;
         self.target.complete();
+        self.target.served.log_end();
         Ok(())
     }
 }
 
 impl FileFirst {
-    /// `path`: the name of the file, which is removed before it is sent.
+    /// `path`: the name of the file, which is removed with this output.
     pub(super) fn new(target: Target, path: PathBuf) -> Self {
         let file = FileOutput::new(disk::current(), path.clone(), None, false);
         Self { target, path, file }
@@ -136,13 +140,12 @@ impl SnapshotOutput for FileFirst {
     }
 
     fn finish(&mut self) -> Result<(), OutputError> {
-        self.file.finish()?;
+        // Its file is not finished: it need not survive a crash, and is removed with this output.
         let failed = |error| OutputError::new("open the file", error);
         let file = File::open(&self.path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
-        std::fs::remove_file(&self.path).map_err(failed)?;
-        let Target { shared, replica } = &self.target;
-        let target = Target { shared, replica: Arc::clone(replica) };
+        let Target { shared, replica, served } = &self.target;
+        let target = Target { shared, replica: Arc::clone(replica), served: Arc::clone(served) };
         let body = move || {
             if let Err(error) = target.send_file(file, size) {
                 log::warn!("Snapshot for replica {} has failed: {error}", target.replica.address());

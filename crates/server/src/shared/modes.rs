@@ -1,7 +1,9 @@
 //! The modes of the whole server that change how requests or the periodic work are handled.
 
+use std::time::Duration;
+
 use os::clock::Uptime;
-use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use super::Shared;
 use super::pause::{Pause, PauseReason};
@@ -29,6 +31,8 @@ pub struct Modes {
     pub sync_stops: SyncStops,
     /// Whether scripts may run every command (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
     pub scripts_run_all: AtomicBool,
+    /// Until when workers begin no turn, in milliseconds of the monotonic clock (`DEBUG SLEEP`).
+    stalled_until: AtomicI64,
 }
 
 impl Default for Modes {
@@ -43,6 +47,7 @@ impl Default for Modes {
             skips_checksums: AtomicBool::new(false),
             sync_stops: SyncStops::default(),
             scripts_run_all: AtomicBool::new(false),
+            stalled_until: AtomicI64::new(0),
         }
     }
 }
@@ -64,6 +69,23 @@ impl Modes {
     #[must_use]
     pub fn pauses_writes(&self) -> bool {
         self.flags.is_set(GlobalFlags::ANY_PAUSE) && Uptime::now() < self.pause.until()
+    }
+
+    /// Keeps all workers from beginning a turn for a time.
+    pub fn stall(&self, time: Duration) {
+        self.stalled_until.fetch_max(Uptime::now().plus(time).to_raw(), Ordering::Relaxed);
+    }
+
+    /// Blocks the calling worker while all are kept from beginning a turn.
+    #[inline]
+    pub fn await_stall(&self) {
+        let until = self.stalled_until.load(Ordering::Relaxed);
+        if until != 0 {
+            let left_ms = Uptime::from_raw(until).ms_since(Uptime::now());
+            if left_ms > 0 {
+                sync::thread::sleep(Duration::from_millis(left_ms.unsigned_abs()));
+            }
+        }
     }
 
     /// Counts a connection that enters or leaves `MONITOR` mode.

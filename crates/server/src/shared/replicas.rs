@@ -1,9 +1,10 @@
 //! All replicas of the server.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 
 use base::limits::THREAD_COUNT_MAX;
 use os::clock::Uptime;
+use persist::snapshots::SnapshotId;
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use sync::{Mutex, MutexGuard};
 
@@ -14,6 +15,8 @@ use crate::mail::{Mail, Workers};
 /// See the module documentation.
 pub struct Replicas {
     list: Mutex<Vec<Arc<Replica>>>,
+    /// The last snapshot that was begun for replicas, and which they are, while they may still receive it.
+    pass: Mutex<Option<(SnapshotId, Weak<ServedReplicas>)>>,
     /// The streams that replicas are going to ask for whose snapshots are sent on connections of their own.
     pub expected: ExpectedStreams,
     /// For each worker, whether it waits for acknowledgements.
@@ -35,12 +38,20 @@ pub struct Replicas {
     pub is_delay_logged: AtomicBool,
 }
 
+/// The replicas that a snapshot was begun for.
+pub struct ServedReplicas {
+    replicas: Vec<Arc<Replica>>,
+    /// Whether the log says how many have received all of a snapshot without a file.
+    is_end_logged: AtomicBool,
+}
+
 impl Replicas {
     /// No replicas.
     #[must_use]
     pub fn new(workers: &'static Workers) -> Self {
         Self {
             list: Mutex::default(),
+            pass: Mutex::default(),
             expected: ExpectedStreams::default(),
             waiting: (0..THREAD_COUNT_MAX).map(|_| AtomicBool::new(false)).collect(),
             workers,
@@ -179,7 +190,34 @@ impl Replicas {
         self.workers.post(replica.record.place().thread(), Mail::Nothing);
     }
 
+    /// The last snapshot for replicas. Locked while one begins, so that the end of a replica is not missed.
+    pub fn lock_pass(&self) -> MutexGuard<'_, Option<(SnapshotId, Weak<ServedReplicas>)>> {
+        self.pass.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Replica>>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ServedReplicas {
+    /// These replicas.
+    #[must_use]
+    pub fn new(replicas: Vec<Arc<Replica>>) -> Self {
+        Self { replicas, is_end_logged: AtomicBool::new(false) }
+    }
+
+    /// The number of those that are not gone.
+    #[must_use]
+    pub fn present_count(&self) -> usize {
+        self.replicas.iter().filter(|replica| replica.state() != ReplicaState::Gone).count()
+    }
+
+    /// Logs, once, that a snapshot without a file is complete.
+    pub fn log_end(&self) {
+        if !self.is_end_logged.swap(true, Ordering::Relaxed) {
+            let count = self.present_count();
+            log::info!("Diskless rdb transfer, done reading from pipe, {count} replicas still up.");
+        }
     }
 }

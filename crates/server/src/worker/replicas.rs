@@ -176,6 +176,7 @@ impl Worker {
             self.shared.replication.replicas.note_end_of_channel(client);
         }
         self.shared.replication.replicas.remove(&replica);
+        self.shared.end_pass_without_replicas();
         self.shared.guard_replica_count(&self.executor.settings.config);
     }
 }

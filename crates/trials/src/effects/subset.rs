@@ -24,7 +24,6 @@ const FORMS: &[&str] = &[
     "function LOAD REPLACE _",
     "function RESTORE payload (APPEND|FLUSH|REPLACE)",
     "geoadd _ {NX|XX|CH} _ _ _ _*",
-    "getset _ _",
     "hdel _ _ _*",
     "hincrby _ _ #",
     "hmset _ _ _ _*",

@@ -50,6 +50,8 @@ pub trait Debugging {
     fn set_reply_buffers(&self, setting: ReplyBufferSetting);
     /// Blocks this worker for `micros` microseconds (`DEBUG SLEEP`).
     fn sleep(&self, micros: u64);
+    /// Blocks each other worker from the end of its turn on, until `micros` microseconds from now.
+    fn stall_others(&self, micros: u64);
     /// Rejects commands as during a load from now on. The calling connection must then wait for
     /// [`BlockReason::Reload`](crate::session::BlockReason::Reload), which begins the load.
     fn prepare_reload(&self, reload: Reload) -> Result<(), CommandError>;

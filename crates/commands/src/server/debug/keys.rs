@@ -68,7 +68,7 @@ const PART_KEY_COUNT: u64 = 2048;
 const PART_SIZE: u64 = 4 << 20;
 
 /// `DEBUG POPULATE count [prefix] [size] [RAND]`. Outside of a transaction it runs in parts, between which
-/// other connections are served.
+/// other connections are served. The keys are not part of the stream for replicas.
 pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let number = |text: &[u8]| parse_i64_strict(text).and_then(|number| u64::try_from(number).ok());
     const NOT_POSITIVE: CommandError = CommandError::new("ERR value is out of range, must be positive");
@@ -109,8 +109,12 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> R
         }
         ctx.data.set(key, NewValue::Bytes(&value), ExpiryChange::Clear);
         ctx.report.dirty += 1;
-        // Commands of administrators are skipped when a file is loaded.
-        ctx.record_effect(&["SET".into(), name[..].into(), value[..].into()]);
+        // Commands of administrators are skipped when a file is loaded. Replicas are populated on their own, as those of Redis
+        // and Valkey are.
+        if ctx.records_effects() {
+            ctx.data.record_for_file(db, [&b"SET"[..], &name, &value].into_iter());
+            ctx.report.is_logged = true;
+        }
     }
     if end < count {
         ctx.session.unfinished = Some(end);

@@ -89,6 +89,10 @@ impl Debugging for WorkerHost {
         sync::thread::sleep(Duration::from_micros(micros));
     }
 
+    fn stall_others(&self, micros: u64) {
+        self.shared.modes.stall(Duration::from_micros(micros));
+    }
+
     fn set_checksum_validation(&self, enabled: bool) {
         self.shared.modes.skips_checksums.store(!enabled, Ordering::Relaxed);
     }
