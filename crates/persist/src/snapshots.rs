@@ -140,6 +140,8 @@ pub struct Snapshots {
     /// That of the last one that was cancelled: it says nothing about the following one.
     cancelled: AtomicU64,
     begun_count: AtomicU64,
+    /// Those that were begun for no waiting client, since the last reset.
+    background_count: AtomicU64,
     /// `rdb-key-save-delay`: microseconds for a key; negative: keys for a microsecond.
     key_delay: AtomicI64,
     /// Returns the sources of the libraries of functions.
@@ -165,6 +167,7 @@ impl Snapshots {
             running: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
             begun_count: AtomicU64::new(0),
+            background_count: AtomicU64::new(0),
             key_delay: AtomicI64::new(0),
             libraries: OnceLock::new(),
             cut_libraries: Mutex::default(),
@@ -276,6 +279,17 @@ impl Snapshots {
         }
     }
 
+    /// The number of snapshots that were begun in the background, since the start or the last reset.
+    #[must_use]
+    pub fn background_count(&self) -> u64 {
+        self.background_count.load(Ordering::Relaxed)
+    }
+
+    /// Resets [`Self::background_count`].
+    pub fn reset_count(&self) {
+        self.background_count.store(0, Ordering::Relaxed);
+    }
+
     /// Ends the threads when they are idle.
     pub fn end(&self) {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -290,6 +304,9 @@ impl Snapshots {
         let number = self.begun_count.fetch_add(1, Ordering::Relaxed) + 1;
         let id = number << 1 | u64::from(matches!(request.purpose, SnapshotPurpose::Dump(_)));
         self.running.store(id, Ordering::Release);
+        if request.purpose != SnapshotPurpose::Dump(SaveKind::Foreground) {
+            self.background_count.fetch_add(1, Ordering::Relaxed);
+        }
         self.status.begin(request.purpose, Uptime::now());
         Ok((Box::new(request), SnapshotId(id)))
     }

@@ -22,6 +22,7 @@ pub mod persistence;
 pub mod replicas;
 pub mod replication;
 pub mod role;
+pub mod sync_stops;
 pub mod watchdog;
 pub mod worker_pool;
 
@@ -185,6 +186,7 @@ impl Shared {
         self.memory.note_peak(self.used_memory() as u64);
         self.connections.reset();
         self.replication.replicas.reset_counts();
+        self.snapshots.reset_count();
         self.scripts.totals.reset();
         self.scripts.cache.reset_evicted();
     }

@@ -588,3 +588,13 @@ fn a_save_says_what_its_version_leaves_out() {
     client.text(&["CONFIG", "SET", "rdb-version", "auto"]);
     assert_eq!(client.text(&["SAVE"]), "OK");
 }
+
+#[test]
+fn a_delay_of_keys_may_be_less_than_a_millisecond() {
+    let directory = Directory::new("short-delay");
+    let (_server, mut client) = start(&directory, &["--rdb-key-save-delay", "900"]);
+    (0..200).for_each(|key| drop(client.text(&["SET", &key.to_string(), ""])));
+    let begun = std::time::Instant::now();
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    assert!(begun.elapsed().as_micros() >= 200 * 900);
+}

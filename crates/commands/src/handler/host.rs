@@ -28,6 +28,7 @@ pub use self::persistence::Persistence;
 pub use self::primary_link::{FailoverPlan, PrimaryLink, ReplicaRole};
 pub use self::process::{
     Clock, ConfigAdmin, Crash, Debugging, Lifecycle, Reload, ReplyBufferSetting, Secrets, ShutdownOptions,
+    SyncPoint,
 };
 pub use self::pubsub::{CacheInvalidation, PubSub};
 pub use self::replicas::{AcknowledgedCounts, ReplicaFacts, Replicas, SyncAnswer};

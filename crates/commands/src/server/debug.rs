@@ -5,6 +5,7 @@
 //! | `digest.rs` | digests of data |
 //! | `keys.rs` | inspecting and creating keys |
 //! | `protocol.rs` | replies of every type |
+//! | `synchronising.rs` | what happens in a full synchronisation |
 //! | `debug.rs` | everything else |
 //!
 //! Invariant: every subcommand checks [`Session::may_debug`](crate::session::Session::may_debug), and so does
@@ -13,6 +14,7 @@
 mod digest;
 mod keys;
 mod protocol;
+mod synchronising;
 
 use wire::number::{parse_f64, parse_i64_strict};
 use wire::request::Args;
@@ -53,6 +55,12 @@ pub const COMMAND: Command = Command {
             ),
             sub("config-rewrite-force-all", 2, "Rewrites the configuration file with every directive.", &[]),
             sub("dict-resizing", 3, "Has no effect: tables always grow and shrink.", &[SWITCH]),
+            sub(
+                "delay-rdb-client-free-seconds",
+                3,
+                "Sets how long a stream is kept for a replica whose snapshot is sent.",
+                &[Arg::integer("seconds")],
+            ),
             sub("digest", 2, "Returns a digest of all data.", &[]).access(Access::ReadAll),
             sub("digest-value", -3, "Returns a digest of each key's value.", &[KEY.multiple()])
                 .access(Access::Read)
@@ -80,6 +88,12 @@ pub const COMMAND: Command = Command {
                 .access(Access::Read)
                 .keys(ONE),
             sub("panic", 2, "Crashes the server, with a crash report.", &[]),
+            sub(
+                "pause-after-fork",
+                3,
+                "Stops the process when a full synchronisation has begun, until SIGCONT.",
+                &[SWITCH],
+            ),
             sub("pause-cron", 3, "Suspends or resumes the periodic tasks.", &[SWITCH]),
             sub("populate", -3, "Creates test keys. Existing keys are kept.", POPULATE_ARGS)
                 .access(Access::WriteAll),
@@ -96,6 +110,12 @@ pub const COMMAND: Command = Command {
                 -3,
                 "Sends a request to the replicas, without running it.",
                 &[Arg::string("argument").multiple()],
+            ),
+            sub(
+                "repl-pause",
+                3,
+                "Stops the process at a point of a full synchronisation, until SIGCONT.",
+                synchronising::PAUSE_ARGS,
             ),
             sub(
                 "replybuffer",
@@ -175,6 +195,12 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             let mut bytes = Vec::new();
             wire::response::encode_command(&args.tail(2).into_iter().collect::<Vec<_>>(), &mut bytes);
             ctx.data.append_for_replicas(&bytes);
+        }
+        "pause-after-fork" => synchronising::pause_after_fork(ctx, is_on(args.at(2))?),
+        "repl-pause" => synchronising::pause_at(ctx, args)?,
+        "delay-rdb-client-free-seconds" => {
+            let seconds = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
+            ctx.host.set_stream_grace(seconds);
         }
         "change-repl-id" => ctx.host.change_replication_id(),
         "set-active-expire" => ctx.host.set_active_expire(is_on(args.at(2))?),

@@ -395,6 +395,10 @@ impl Debugging for TestHost {
 
     fn delay_append_only(&self, _: u64) {}
 
+    fn stop_at(&self, _: commands::host::SyncPoint, _: bool) {}
+
+    fn set_stream_grace(&self, _: i64) {}
+
     fn change_replication_id(&self) {}
 
     fn write_server_log(&self, _: &str) {}

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base::Slot;
 use base::limits::SLOT_COUNT;
 use keyspace::{CutDatabase, CutEntry, Keyspace, Waiting};
-use os::clock::{Ticks, Uptime};
+use os::clock::Ticks;
 use rdb::Encoder;
 use sync::Mutex;
 use sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -422,12 +422,13 @@ impl<'a> Walker<'a> {
             return;
         }
         self.undelayed += self.portion_len as u64;
-        let begun = Uptime::now();
+        let begun = Ticks::now();
         loop {
             let delay = snapshots.key_delay();
             let keys_a_micro = if delay < 0 { delay.unsigned_abs() } else { 1 };
             let micros = if delay == 0 { 0 } else { self.undelayed / keys_a_micro * delay.max(1) as u64 };
-            if Uptime::now() >= begun.plus(Duration::from_micros(micros)) || self.run.is_over() {
+            // Not by `Uptime`, which has whole milliseconds: a portion may have a few keys only.
+            if Ticks::now().ns_since(begun) / 1000 >= micros || self.run.is_over() {
                 self.undelayed %= keys_a_micro;
                 break;
             }

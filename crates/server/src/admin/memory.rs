@@ -23,7 +23,7 @@ pub struct MemoryUse {
     pub resident: u64,
     /// Used by the connections.
     pub clients: u64,
-    /// Buffers that do not count for `maxmemory`.
+    /// Buffers that do not count for `maxmemory`, and the stream that a replica keeps until its snapshot is loaded.
     pub buffers: u64,
     /// Used by the tables of keys, without the entries.
     pub tables: u64,
@@ -90,7 +90,7 @@ impl Shared {
             resident: self.memory.resident.size().unwrap_or(0),
             // Announced arguments count for connections before they arrive, but are not used yet.
             clients: self.monitoring.statistics.client_memory().min(used),
-            buffers: (self.uncounted_memory() as u64).min(used),
+            buffers: (self.uncounted_memory() as u64 + self.kept_stream_size()).min(used),
             tables: key_count * TABLE_BYTES_A_KEY as u64,
             key_count,
             wasted: self.keyspace.wasted_bytes(),
@@ -117,6 +117,10 @@ impl Shared {
         )
     }
 
+    fn kept_stream_size(&self) -> u64 {
+        self.replication.role.kept.load(Ordering::Relaxed)
+    }
+
     /// `MEMORY STATS`
     pub fn memory_stats(&self) -> Vec<(String, MemoryStat)> {
         let memory = self.memory_use(0);
@@ -128,8 +132,8 @@ impl Shared {
             ("total.allocated", whole(memory.used)),
             ("startup.allocated", whole(memory.startup)),
             ("replication.backlog", whole(feed.memory_bytes.min(feed.size))),
-            ("replicas.repl.buffer", whole(0)),
-            ("replica.fullsync.buffer", whole(0)),
+            ("replicas.repl.buffer", whole(self.kept_stream_size())),
+            ("replica.fullsync.buffer", whole(self.kept_stream_size())),
             ("clients.slaves", whole(replicas.iter().map(|replica| replica.memory_bytes()).sum())),
             ("clients.normal", whole(memory.clients)),
             ("cluster.links", whole(0)),

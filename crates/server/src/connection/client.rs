@@ -12,7 +12,7 @@ use commands::reply_buffers::ReplyParts;
 use commands::session::{BlockReason, Blocked, Session};
 use keyspace::{Busy, HeldLatches, Tries, Waiter};
 use os::clock::Uptime;
-use sync::atomic::AtomicU64;
+use sync::atomic::{AtomicU64, Ordering};
 use wire::request::Parser;
 
 use super::record::ClientRecord;
@@ -65,13 +65,17 @@ pub struct Forwarding {
     pub mark: usize,
     /// Bytes that are pending since earlier batches, which `applied` does not include.
     pub held: u64,
+    /// The offset up to which the stream was kept when the connection came to a worker.
+    pub kept_until: u64,
 }
 
 impl Forwarding {
-    /// One that continues at the offset in `applied`, with the database that the stream has selected.
+    /// One that continues at the offset in `applied`, with the database that the stream has selected, and this many kept
+    /// bytes of it.
     #[must_use]
-    pub fn new(applied: Arc<AtomicU64>, db: DbIndex) -> Self {
-        Self { applied, db, pending: Vec::new(), mark: 0, held: 0 }
+    pub fn new(applied: Arc<AtomicU64>, db: DbIndex, kept_size: usize) -> Self {
+        let kept_until = applied.load(Ordering::Relaxed) + kept_size as u64;
+        Self { applied, db, pending: Vec::new(), mark: 0, held: 0, kept_until }
     }
 }
 

@@ -356,7 +356,7 @@ impl<'a> Attempt<'a> {
             encryption: parts.encryption,
             record,
             db,
-            forwarding: Box::new(Forwarding::new(applied, db)),
+            forwarding: Box::new(Forwarding::new(applied, db, parts.plain.len())),
             plain: parts.plain,
             unread: parts.unread,
         };

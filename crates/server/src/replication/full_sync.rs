@@ -166,7 +166,8 @@ impl Shared {
     /// The cut of a snapshot for replicas. All latches are held.
     fn cut_for(&'static self, served: &[Arc<Replica>]) -> Vec<(&'static str, String)> {
         let (feed, log) = (&self.replication.feed, &self.keyspace.log);
-        if !feed.is_on() {
+        let had_backlog = feed.is_on();
+        if !had_backlog {
             // Changes before were not counted: no replica has these data at this offset.
             feed.change_id(random_replication_id());
             self.replication.switch_on(log);
@@ -179,7 +180,15 @@ impl Shared {
                 continue;
             }
             match replica.declared.is_channel {
-                true => self.begin_stream_of(replica),
+                true => {
+                    let backlog =
+                        if had_backlog { "tracking repl-backlog tail" } else { "no repl-backlog to track" };
+                    log::debug!(
+                        "Add rdb replica {} at the cut of its snapshot, {backlog}",
+                        replica.address()
+                    );
+                    self.begin_stream_of(replica);
+                }
                 false => replica.set_cursor(feed.attach_at_end()),
             }
             if let Some(answer) = self.answer_at_cut(replica, &position) {
@@ -193,6 +202,7 @@ impl Shared {
             self.replication.replicas.full_count.fetch_add(1, Ordering::Relaxed);
             self.replication.replicas.wake(replica);
         }
+        self.begin_stop_after_snapshot();
         position.properties()
     }
 
@@ -201,6 +211,7 @@ impl Shared {
         let replicas = &self.replication.replicas;
         self.begin_full_sync_if_due();
         self.drop_overdue_streams(now);
+        self.stop_after_snapshot_if_due();
         let config = self.config.load();
         let is_replica = self.replication.is_replica();
         let feed = &self.replication.feed;

@@ -9,9 +9,11 @@
 use std::sync::Arc;
 
 use os::clock::Uptime;
+use sync::atomic::Ordering;
 
 use crate::connection::replica::{Replica, ReplicaState};
 use crate::shared::Shared;
+use crate::shared::expected_streams::OverdueStream;
 use crate::shared::loading::StreamPosition;
 
 impl Shared {
@@ -32,6 +34,8 @@ impl Shared {
         let replicas = &replication.replicas;
         let cursor = replication.feed.attach_at_end();
         let Some(client) = channel.declared.other_client else {
+            // The words that Valkey's suite searches for.
+            log::debug!("Attach replica rdb client {}: the stream is kept for it", channel.record.id);
             replicas.expected.add(channel.record.id, cursor);
             return;
         };
@@ -77,19 +81,21 @@ impl Shared {
     /// Drops streams that no replica has asked for in time, or whose bytes are too many to be kept.
     pub(super) fn drop_overdue_streams(&self, now: Uptime) {
         let replicas = &self.replication.replicas;
-        for (client, cursor) in replicas.expected.take_overdue(now) {
+        for OverdueStream { client, cursor, is_lost } in replicas.expected.take_overdue(now) {
             self.replication.feed.detach(&cursor);
-            match replicas.find(client) {
-                Some(channel) => {
-                    log::warn!(
-                        "Client id={client} closed for overcoming of output buffer limits: its replica has not asked for the stream."
-                    );
-                    channel.end();
-                    replicas.wake(&channel);
-                }
-                None => log::info!(
+            if is_lost {
+                self.connections.over_output_limit.fetch_add(1, Ordering::Relaxed);
+                log::warn!(
+                    "Client id={client} closed ASAP for overcoming of output buffer limits. Its replica has not asked for the stream."
+                );
+            } else {
+                log::info!(
                     "Replica main channel failed to establish PSYNC within the grace period. Freeing RDB client {client}."
-                ),
+                );
+            }
+            if let Some(channel) = replicas.find(client) {
+                channel.end();
+                replicas.wake(&channel);
             }
         }
     }

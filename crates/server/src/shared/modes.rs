@@ -8,6 +8,7 @@ use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use super::Shared;
 use super::pause::{Pause, PauseReason};
 use super::pending_shutdown::PendingShutdown;
+use super::sync_stops::SyncStops;
 use crate::mail::Mail;
 
 /// The modes of the whole server.
@@ -26,6 +27,8 @@ pub struct Modes {
     pub cron_paused: AtomicBool,
     /// Whether checksums of dumped values are not checked (`DEBUG SET-SKIP-CHECKSUM-VALIDATION`).
     pub skips_checksums: AtomicBool,
+    /// Where the process stops itself in a full synchronisation.
+    pub sync_stops: SyncStops,
     /// Whether scripts may run every command (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
     pub scripts_run_all: AtomicBool,
     /// Until when workers begin no turn, in milliseconds of the monotonic clock (`DEBUG SLEEP`).
@@ -42,6 +45,7 @@ impl Default for Modes {
             active_expire: AtomicBool::new(true),
             cron_paused: AtomicBool::new(false),
             skips_checksums: AtomicBool::new(false),
+            sync_stops: SyncStops::default(),
             scripts_run_all: AtomicBool::new(false),
             stalled_until: AtomicI64::new(0),
         }

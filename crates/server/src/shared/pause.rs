@@ -1,4 +1,4 @@
-//! Pauses of clients: of `CLIENT PAUSE`, of a shutdown and of a failover, each with its own end. Each applies to all requests or
+//! Pauses of clients: of `CLIENT PAUSE`, of a shutdown, of a failover and for tests, each with its own end. Each applies to all requests or
 //! to writes only.
 //!
 //! Owns the ends of the pauses, and sets their flags in [`GlobalFlags`]. Requests read the latest end and the flags without a
@@ -27,12 +27,15 @@ pub enum PauseReason {
     Shutdown,
     /// `FAILOVER`
     Failover,
+    /// The process is about to stop itself, see `sync_stops.rs`.
+    Stop,
 }
 
 /// The time in milliseconds of a pause that does not end by itself.
 pub const ENDLESS_MS: i64 = i64::MAX / 4;
 
-const REASONS: [PauseReason; 3] = [PauseReason::Command, PauseReason::Shutdown, PauseReason::Failover];
+const REASONS: [PauseReason; 4] =
+    [PauseReason::Command, PauseReason::Shutdown, PauseReason::Failover, PauseReason::Stop];
 
 /// The pauses in force.
 #[derive(Default)]
@@ -59,6 +62,7 @@ impl PauseReason {
             Self::Command => "client_pause",
             Self::Shutdown => "shutdown_in_progress",
             Self::Failover => "failover_in_progress",
+            Self::Stop => "debug",
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use commands::acl::Users;
+use commands::host::SyncPoint;
 use commands::session::Session;
 use commands::table::CATALOGUE;
 use os::clock::Uptime;
@@ -64,6 +65,9 @@ impl Worker {
         self.primary = PrimaryConnection { token: Some(token), next: now };
         self.executor.follow_config();
         self.run_query(token);
+        if !plain.is_empty() {
+            self.shared.modes.sync_stops.stop_at(SyncPoint::KeptStream);
+        }
         if is_encrypted {
             self.continue_decrypting(token, &mut unread);
         }
@@ -83,6 +87,10 @@ impl Worker {
         self.primary.token = None;
         self.shared.replication.role.note_end(&connection.record, forwarding.db);
         self.shared.follow_role(&self.executor.settings.config);
+        if forwarding.applied.load(Ordering::Relaxed) < forwarding.kept_until {
+            // The words that Redis's suite searches for.
+            log::info!("Master client was freed while streaming the replication buffer: its rest is dropped");
+        }
         log::info!("Connection with primary lost.");
     }
 

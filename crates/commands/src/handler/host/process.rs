@@ -63,6 +63,12 @@ pub trait Debugging {
     fn set_scripts_unrestricted(&self, enabled: bool);
     /// Delays each write of the append-only file by `micros` microseconds (`DEBUG AOF-FLUSH-SLEEP`).
     fn delay_append_only(&self, micros: u64);
+    /// Sets whether the process stops itself at a point of a full synchronisation (`DEBUG PAUSE-AFTER-FORK`, `DEBUG
+    /// REPL-PAUSE`).
+    fn stop_at(&self, point: SyncPoint, enabled: bool);
+    /// Sets for how many seconds the stream of a replica is kept whose snapshot is sent, until it asks for it (`DEBUG
+    /// DELAY-RDB-CLIENT-FREE-SECONDS`).
+    fn set_stream_grace(&self, seconds: i64);
     /// Changes the replication ID (`DEBUG CHANGE-REPL-ID`).
     fn change_replication_id(&self);
     /// Writes a line to the server log (`DEBUG LOG`).
@@ -97,6 +103,19 @@ pub enum Reload {
     },
     /// The append-only files (`DEBUG LOADAOF`).
     AppendOnly,
+}
+
+/// A point of a full synchronisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncPoint {
+    /// A primary has begun a snapshot for replicas.
+    Snapshot,
+    /// A replica is about to request the stream, whose snapshot it receives on another connection (Valkey).
+    StreamRequest,
+    /// A replica is about to request the snapshot, whose stream it gets on another connection (Redis).
+    ChannelRequest,
+    /// A replica has applied a part of the stream that it has kept while it loaded the snapshot.
+    KeptStream,
 }
 
 /// A kind of deliberate crash.

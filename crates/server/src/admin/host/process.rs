@@ -6,6 +6,7 @@ use base::{Lsn, Millis};
 use commands::error::CommandError;
 use commands::host::{
     Clock, ConfigAdmin, Crash, Debugging, Lifecycle, Reload, ReplyBufferSetting, Secrets, ShutdownOptions,
+    SyncPoint,
 };
 use commands::session::Session;
 use os::clock::Ticks;
@@ -106,6 +107,14 @@ impl Debugging for WorkerHost {
 
     fn delay_append_only(&self, micros: u64) {
         self.shared.persistence.append_only.figures.write_delay_us.store(micros, Ordering::Relaxed);
+    }
+
+    fn stop_at(&self, point: SyncPoint, enabled: bool) {
+        self.shared.modes.sync_stops.set(point, enabled);
+    }
+
+    fn set_stream_grace(&self, seconds: i64) {
+        self.shared.replication.replicas.expected.set_grace(seconds);
     }
 
     fn change_replication_id(&self) {

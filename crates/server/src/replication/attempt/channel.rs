@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::DbIndex;
+use commands::host::SyncPoint;
 use config::{ClientClass, Config};
 use os::clock::Uptime;
 use reactor::{Reactor, ReactorOptions};
@@ -27,6 +28,7 @@ use super::{Attempt, AttemptError};
 use crate::replication::install::{self, SnapshotOf};
 use crate::replication::wire::{Wire, WireError};
 use crate::shared::io_backend;
+use crate::shared::sync_stops::SyncStops;
 
 /// The longest wait of the thread that keeps the stream. The other one wakes it.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -64,6 +66,7 @@ impl Attempt<'_> {
         form: ChannelForm,
     ) -> Result<(u64, DbIndex), AttemptError> {
         log::info!("PSYNC is not possible, initialize RDB channel.");
+        let way = self.load_way();
         let must_end = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = channel();
         let (shared, epoch, primary) = (self.shared, self.epoch, self.primary.clone());
@@ -71,7 +74,7 @@ impl Attempt<'_> {
         let body = move || {
             let _handler_stack = os::fault::prepare_thread();
             let attempt = Attempt { shared, primary: &primary, epoch, config };
-            let result = attempt.run_channel(form, &ends, &sender);
+            let result = attempt.run_channel(form, way, &ends, &sender);
             // The receiver is waiting, or has failed itself.
             let _ = sender.send(Report::Ended(result));
             shared.replication.role.wake();
@@ -81,6 +84,15 @@ impl Attempt<'_> {
             .spawn(body)
             .map_err(AttemptError::File)?;
         let kept = self.keep_stream(wire, form, &receiver);
+        // The words that Redis's suite searches for.
+        if let Err(error) = &kept
+            && self.shared.modes.is_loading()
+        {
+            log::warn!("Aborting rdb channel sync while loading the RDB: {error}");
+            if way == LoadWay::File {
+                log::info!("After loading RDB, replica will try psync with master");
+            }
+        }
         must_end.store(true, Ordering::Release);
         self.shared.replication.role.note_kept(0);
         if thread.join().is_err() {
@@ -98,7 +110,7 @@ impl Attempt<'_> {
     ) -> Result<(u64, DbIndex), AttemptError> {
         let role = &self.shared.replication.role;
         let mut kept = KeptStream::new(&self.config, form);
-        let (mut offset, mut loaded) = (0, None);
+        let (mut offset, mut loaded, mut is_late) = (0, None, false);
         role.kept_peak.store(0, Ordering::Relaxed);
         loop {
             match receiver.try_recv() {
@@ -106,19 +118,28 @@ impl Attempt<'_> {
                     offset = begun.offset;
                     kept.begin(wire, begun)?;
                 }
-                Ok(Report::Ended(result)) => loaded = Some(result?),
+                Ok(Report::Ended(result)) => {
+                    loaded = Some(result?);
+                    is_late = kept.request.is_some();
+                }
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => {}
             }
             if let Some(db) = loaded
                 && kept.request.is_none()
             {
-                log::info!("The snapshot is loaded; {} bytes of the stream are kept", wire.input.len());
+                if is_late {
+                    log::info!("Dual channel replication: Psync established after rdb load");
+                }
+                let size = wire.input.len();
+                log::info!(
+                    "The snapshot is loaded. Starting to stream replication buffer into the data: {size} bytes"
+                );
                 return Ok((offset, db));
             }
             self.check()?;
             wire.idle(CHECK_INTERVAL)?;
             role.note_kept(wire.input.len() as u64);
-            kept.follow(wire)?;
+            kept.follow(wire, &self.shared.modes.sync_stops)?;
         }
     }
 
@@ -126,6 +147,7 @@ impl Attempt<'_> {
     fn run_channel(
         &self,
         form: ChannelForm,
+        way: LoadWay,
         must_end: &AtomicBool,
         sender: &Sender<Report>,
     ) -> Result<DbIndex, AttemptError> {
@@ -141,7 +163,6 @@ impl Attempt<'_> {
         let _ = sender.send(Report::Begun(position));
         self.shared.replication.role.wake();
         let of = SnapshotOf { id: position.id, offset: position.offset, epoch: self.epoch };
-        let way = self.load_way();
         let db = if way == LoadWay::File {
             let path = temporary_path();
             let received = self.receive(&mut wire, &transfer, &path);
@@ -153,7 +174,11 @@ impl Attempt<'_> {
             self.keep_file_or_remove(&path, installed.is_ok());
             installed?
         } else {
-            self.load_received(&mut wire, &transfer, of, way, Signs::Elsewhere)?
+            let loaded = self.load_received(&mut wire, &transfer, of, way, Signs::Elsewhere);
+            if let (Err(error), ChannelForm::Redis(_)) = (&loaded, form) {
+                log::warn!("Failed trying to load the MASTER synchronization DB from socket: {error}");
+            }
+            loaded?
         };
         self.note_loaded(of, db);
         Ok(db)
@@ -178,7 +203,10 @@ impl Attempt<'_> {
                 match step {
                     ChannelStep::Wait if taken == 0 || at == bytes.len() => break,
                     ChannelStep::Wait => {}
-                    ChannelStep::Send(bytes) => wire.send(bytes)?,
+                    ChannelStep::Send(bytes) => {
+                        self.shared.modes.sync_stops.stop_at(SyncPoint::ChannelRequest);
+                        wire.send(bytes)?;
+                    }
                     ChannelStep::Done(position) => {
                         log::info!("Full resync from primary: {}:{}", position.id, position.offset);
                         wire.input = bytes[at..].to_vec();
@@ -218,7 +246,7 @@ impl KeptStream {
     }
 
     /// Follows what has arrived, and the time.
-    fn follow(&mut self, wire: &mut Wire<'_>) -> Result<(), AttemptError> {
+    fn follow(&mut self, wire: &mut Wire<'_>, stops: &SyncStops) -> Result<(), AttemptError> {
         while let Some(request) = &mut self.request
             && !wire.input.is_empty()
         {
@@ -226,7 +254,10 @@ impl KeptStream {
             wire.input.drain(..taken);
             match step {
                 ChannelStep::Wait => {}
-                ChannelStep::Send(bytes) => wire.send(bytes)?,
+                ChannelStep::Send(bytes) => {
+                    stops.stop_at(SyncPoint::StreamRequest);
+                    wire.send(bytes)?;
+                }
                 ChannelStep::Done(()) => {
                     log::info!(
                         "PRIMARY <-> REPLICA sync: Primary accepted a Partial Resynchronization, RDB load in background."

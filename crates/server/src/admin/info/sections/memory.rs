@@ -95,8 +95,9 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "mem_not_counted_for_evict": Bytes = all.shared.uncounted_memory();
     /// The backlog, with what is kept for replicas that are behind.
     gauge "mem_replication_backlog": Bytes = all.feed().memory_bytes;
-    /// The same.
-    gauge "mem_total_replication_buffers": Bytes = all.feed().memory_bytes;
+    /// The same, with the stream that is kept until the snapshot is loaded.
+    gauge "mem_total_replication_buffers": Bytes =
+        all.feed().memory_bytes + all.shared.replication.role.kept.load(Ordering::Relaxed);
     /// The stream that is kept until the snapshot is loaded, on a replica with a connection for each.
     gauge "mem_replicas_repl_buffer": Bytes = all.shared.replication.role.kept.load(Ordering::Relaxed);
     /// The same, by the name that Redis has for it.

@@ -91,8 +91,8 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "pubsubshard_channels" = all.shared.hub.name_count(SubscriptionKind::ShardChannel);
     /// Always 0: snapshots do not fork.
     gauge "latest_fork_usec": Microseconds = 0;
-    /// Always 0: snapshots do not fork.
-    counter "total_forks" = 0;
+    /// The snapshots that were begun in the background, for files and for replicas: Redis and Valkey fork for each.
+    counter "total_forks" = all.shared.snapshots.background_count();
     /// The open connections to targets of `MIGRATE`.
     gauge "migrate_cached_sockets" = all.shared.migration_sockets.len();
     /// The keys with an expiry that clients of a writable replica have set.
