@@ -425,16 +425,21 @@ fn a_slow_disk_holds_writers_back_only_when_the_buffer_is_full() {
     assert!(recovered(&disk.disk) == expected);
 }
 
-#[test]
-fn a_file_that_is_switched_off_has_no_later_changes() {
+/// A thread that is in the sync of the first record, and takes no order until the disk's gate opens. Returns the end of the record, too.
+fn syncing_rig() -> (SlowDisk, &'static TestHost, Rig, Lsn) {
     let disk = SlowDisk { disk: CrashingDisk::new(5, Failing::Nothing), gate: Arc::default() };
     let host = TestHost::with(Appendfsync::Always);
     let files = new_files(&disk);
     disk.gate.set_closed(true);
     let mut rig = Rig::start(host, files);
-    rig.append(0);
+    let end = rig.append(0);
     await_that(|| disk.gate.waiting.load(Ordering::Relaxed) == 1);
-    // The thread is in a sync, and takes no order meanwhile.
+    (disk, host, rig, end)
+}
+
+#[test]
+fn a_file_that_is_switched_off_has_no_later_changes() {
+    let (disk, host, mut rig, _) = syncing_rig();
     rig.append(1);
     host.append_only.switch_off(|| host.log.end());
     rig.append(2);
@@ -446,13 +451,7 @@ fn a_file_that_is_switched_off_has_no_later_changes() {
 /// A file that is switched off and on again has no base yet while the thread before completes its own file.
 #[test]
 fn the_end_of_the_thread_before_makes_nothing_of_its_successor_durable() {
-    let disk = SlowDisk { disk: CrashingDisk::new(5, Failing::Nothing), gate: Arc::default() };
-    let host = TestHost::with(Appendfsync::Always);
-    let files = new_files(&disk);
-    disk.gate.set_closed(true);
-    let mut rig = Rig::start(host, files);
-    let end = rig.append(0);
-    await_that(|| disk.gate.waiting.load(Ordering::Relaxed) == 1);
+    let (disk, host, rig, end) = syncing_rig();
     host.append_only.switch_off(|| host.log.end());
     let former = host.append_only.take_thread().unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
