@@ -44,9 +44,7 @@ fn a_server_moves_under_a_writer_and_back() {
     let Some(valkey) = valkey() else { return };
     for target in replicas(&valkey) {
         let mut servers = Move::new(&valkey, &target);
-        fill(&mut servers.source());
-        assert_eq!(call(&mut servers.source(), &["CONFIG", "SET", "requirepass", "secret"]), "OK");
-        servers.password = Some("secret");
+        servers.fill_and_protect();
         let (count, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
         thread::scope(|scope| {
             let _over = Over(&is_over);

@@ -82,9 +82,7 @@ fn all_connections_are_encrypted() {
     for (source, target) in pairs(&valkey) {
         let ((source, from), (target, to)) = (secured(&source, &files), secured(&target, &files));
         let mut servers = Move::new(&source, &target);
-        fill(&mut servers.source());
-        assert_eq!(call(&mut servers.source(), &["CONFIG", "SET", "requirepass", "secret"]), "OK");
-        servers.password = Some("secret");
+        servers.fill_and_protect();
         let options = |names: &[&str]| -> Vec<String> {
             let file = |name: &&str| match *name {
                 "--cacert" => files.path("ca.crt"),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Move, call, fill, proxy, replicas, signal, text, valkey};
+use support::{Move, call, proxy, replicas, signal, text, valkey};
 
 /// Time in which a run must end whose `--timeout` is much longer.
 const SOON: Duration = Duration::from_secs(60);
@@ -31,9 +31,7 @@ fn a_target_is_detached_from_a_dead_source() {
     let Some(valkey) = valkey() else { return };
     for target in replicas(&valkey) {
         let mut servers = Move::new(&valkey, &target);
-        fill(&mut servers.source());
-        assert_eq!(call(&mut servers.source(), &["CONFIG", "SET", "requirepass", "secret"]), "OK");
-        servers.password = Some("secret");
+        servers.fill_and_protect();
         servers.step("", "it is safe to switch");
         servers.source.kill().unwrap();
         let output = servers.run("--undo");

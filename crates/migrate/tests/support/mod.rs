@@ -63,6 +63,13 @@ impl Move {
         command
     }
 
+    /// Gives the source data and a password.
+    pub fn fill_and_protect(&mut self) {
+        fill(&mut self.source());
+        assert_eq!(call(&mut self.source(), &["CONFIG", "SET", "requirepass", "secret"]), "OK");
+        self.password = Some("secret");
+    }
+
     pub fn run(&self, options: &str) -> Output {
         self.command(options).output().unwrap()
     }
