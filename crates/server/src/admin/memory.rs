@@ -117,7 +117,8 @@ impl Shared {
         )
     }
 
-    fn kept_stream_size(&self) -> u64 {
+    /// The size of the stream that is kept until the snapshot is loaded, on a replica with a connection for each.
+    pub fn kept_stream_size(&self) -> u64 {
         self.replication.role.kept.load(Ordering::Relaxed)
     }
 

@@ -1,7 +1,5 @@
 //! `memory`: the memory of the process, by what uses it.
 
-use sync::atomic::Ordering;
-
 use super::super::figure::Value::{Human, Hundredths, Percent};
 use super::super::figure::{Figure, Value, figures};
 use super::super::gathered::Gathered;
@@ -97,11 +95,11 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "mem_replication_backlog": Bytes = all.feed().memory_bytes;
     /// The same, with the stream that is kept until the snapshot is loaded.
     gauge "mem_total_replication_buffers": Bytes =
-        all.feed().memory_bytes + all.shared.replication.role.kept.load(Ordering::Relaxed);
+        all.feed().memory_bytes + all.shared.kept_stream_size();
     /// The stream that is kept until the snapshot is loaded, on a replica with a connection for each.
-    gauge "mem_replicas_repl_buffer": Bytes = all.shared.replication.role.kept.load(Ordering::Relaxed);
+    gauge "mem_replicas_repl_buffer": Bytes = all.shared.kept_stream_size();
     /// The same, by the name that Redis has for it.
-    gauge "mem_replica_full_sync_buffer": Bytes = all.shared.replication.role.kept.load(Ordering::Relaxed);
+    gauge "mem_replica_full_sync_buffer": Bytes = all.shared.kept_stream_size();
     /// What is to be sent of snapshots to replicas.
     gauge "mem_clients_slaves": Bytes =
         all.replicas().iter().map(|replica| replica.pipe_size() as u64).sum::<u64>();
