@@ -4,9 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use reactor::echo::run_echo;
 use reactor::{BackendChoice, Listener, ReusePort};
+use tool::interrupt;
 
 use crate::error::BenchError;
-use crate::interrupt;
 
 /// Maximum number of connections in the accept queue.
 const BACKLOG: u32 = 1_024;

@@ -2,6 +2,9 @@
 
 use std::io;
 
+use tool::interrupt::Interrupted;
+use tool::{Failure, ToolError};
+
 /// Why a benchmark ended without a result.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
@@ -34,8 +37,22 @@ pub enum BenchError {
     #[error("{0} measurements failed (see the remarks)")]
     Incomplete(usize),
     /// Ctrl-C was pressed.
-    #[error("interrupted")]
-    Interrupted,
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+}
+
+impl ToolError for BenchError {
+    fn failure(&self) -> Failure {
+        match self {
+            Self::Usage(_) => Failure::Usage,
+            Self::Interrupted(_) => Failure::Interrupted,
+            Self::Server { .. }
+            | Self::Echo(_)
+            | Self::Environment { .. }
+            | Self::Incomplete(_)
+            | Self::ErrorReplies(_) => Failure::Other,
+        }
+    }
 }
 
 impl BenchError {

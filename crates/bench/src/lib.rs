@@ -20,7 +20,6 @@ mod echo;
 mod encryption;
 mod error;
 mod growth;
-mod interrupt;
 mod keys;
 mod load;
 mod machine;
@@ -47,8 +46,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::{CommandFactory, FromArgMatches};
-
 use crate::case::{Case, LoadSettings};
 use crate::cli::{Cli, CommonArgs, RunArgs, SuiteArgs, SuiteCommand};
 use crate::control::Login;
@@ -64,12 +61,6 @@ use crate::suite::SUITES;
 use crate::suite::runner::SuiteOptions;
 use crate::workload::Workload;
 
-/// Exit status if servers replied with errors, or the benchmark failed.
-const EXIT_FAILED: u8 = 1;
-
-/// Exit status for an invalid command line.
-const EXIT_USAGE: u8 = 2;
-
 /// Runs the benchmark as a program.
 ///
 /// `args` begin with the command prefix in one string: `broadloom bench`, or `broadloom-bench`. Must run on
@@ -79,41 +70,17 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if args.is_empty() {
         args.push("broadloom-bench".into());
     }
-    let called_as = args[0].to_string_lossy().into_owned();
-    let command = Cli::command().name("bench").bin_name(called_as.clone());
-    let cli = match command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
-        Err(error) => {
-            // If printing fails, no further output is possible.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 });
+    tool::run("bench", args, "will not stop the started servers", |cli: &Cli, called_as| {
+        let own_words = own_words(called_as);
+        match &cli.subcommand {
+            None if cli.run.list => print(&list()),
+            None if cli.run.echo => {
+                echo::serve(cli.run.port, cli.run.server_threads as usize, &cli.run.io_backend)
+            }
+            None => run_load(&cli.run, own_words),
+            Some(SuiteCommand::Suite(suite)) => run_suite(suite, own_words),
         }
-    };
-    interrupt::install();
-    let own_words = own_words(&called_as);
-    let result = match &cli.subcommand {
-        None if cli.run.list => print(&list()),
-        None if cli.run.echo => {
-            echo::serve(cli.run.port, cli.run.server_threads as usize, &cli.run.io_backend)
-        }
-        None => run_load(&cli.run, own_words),
-        Some(SuiteCommand::Suite(suite)) => run_suite(suite, own_words),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{called_as}: {error}");
-            ExitCode::from(match error {
-                BenchError::Usage(_) => EXIT_USAGE,
-                BenchError::Interrupted => interrupt::EXIT_STATUS,
-                BenchError::Server { .. }
-                | BenchError::Echo(_)
-                | BenchError::Environment { .. }
-                | BenchError::Incomplete(_)
-                | BenchError::ErrorReplies(_) => EXIT_FAILED,
-            })
-        }
-    }
+    })
 }
 
 /// Returns the path of this program and the words after its name that select the benchmark.

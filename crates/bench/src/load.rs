@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use tool::interrupt;
 
 use crate::accounting::{CpuMeter, CpuSample, machine_cpu_time};
 use crate::control::{Answer, Target, send_command};
 use crate::distribution::{Distribution, KeyPicker, Share};
 use crate::error::BenchError;
-use crate::interrupt;
 use crate::load::connection::Connection;
 use crate::load::flow::{Flow, FlowOutcome};
 use crate::load::schedule::Schedule;

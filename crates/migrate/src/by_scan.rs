@@ -10,13 +10,13 @@ mod events;
 
 use std::time::Duration;
 
+use tool::interrupt;
 use wire::response::Reply;
 
 use crate::by_scan::copier::{Copier, has_equal_counts};
 use crate::by_scan::events::Events;
 use crate::compare::{self, Comparison};
 use crate::error::MigrateError;
-use crate::interrupt;
 use crate::progress::Phase;
 use crate::record::{Side, Stage};
 use crate::servers::{Link, Servers};

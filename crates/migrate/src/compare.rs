@@ -9,10 +9,11 @@ mod sample;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use tool::interrupt;
+
 use crate::compare::sample::{Fingerprint, SampledKey};
 use crate::error::MigrateError;
 use crate::info::{KeyCounts, Keyspace};
-use crate::interrupt;
 use crate::progress::{Phase, Progress};
 use crate::servers::{Link, Servers};
 

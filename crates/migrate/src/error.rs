@@ -3,6 +3,9 @@
 use std::io;
 use std::time::Duration;
 
+use tool::interrupt::Interrupted;
+use tool::{Failure, ToolError};
+
 /// The reason why a move ended without a result.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
@@ -37,8 +40,20 @@ pub enum MigrateError {
     #[error("{0}")]
     Refused(String),
     /// Ctrl-C was pressed.
-    #[error("interrupted")]
-    Interrupted,
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+}
+
+impl ToolError for MigrateError {
+    fn failure(&self) -> Failure {
+        match self {
+            Self::Usage(_) => Failure::Usage,
+            Self::Interrupted(_) => Failure::Interrupted,
+            Self::Server { .. } | Self::Connection { .. } | Self::File { .. } | Self::Refused(_) => {
+                Failure::Other
+            }
+        }
+    }
 }
 
 impl MigrateError {

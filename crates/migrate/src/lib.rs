@@ -16,7 +16,6 @@ mod encryption;
 mod error;
 mod fence;
 mod info;
-mod interrupt;
 mod progress;
 mod record;
 mod replication;
@@ -29,8 +28,6 @@ mod undo;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
-
-use clap::{CommandFactory, FromArgMatches};
 
 use crate::address::ServerUrl;
 use crate::cli::Cli;
@@ -45,40 +42,14 @@ use crate::servers::Servers;
 use crate::session::{Relation, Session};
 use crate::switch::Switch;
 
-/// Exit status if the step did not succeed.
-const EXIT_FAILED: u8 = 1;
-
-/// Exit status for an invalid command line.
-const EXIT_USAGE: u8 = 2;
-
 /// Time to wait for a reply that describes the state after a failure.
 const DESCRIBE_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Runs the tool as a program. `args` begin with the words that call it, in one string: `broadloom migrate`.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args: Vec<OsString> = args.into_iter().collect();
-    let called_as = args.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let command = Cli::command().name("migrate").bin_name(called_as.clone());
-    let cli = match command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
-        Err(error) => {
-            // If printing fails, no further output is possible.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 });
-        }
-    };
-    interrupt::install();
-    match connect_and_run(&cli) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{called_as}: {error}");
-            ExitCode::from(match error {
-                MigrateError::Usage(_) => EXIT_USAGE,
-                MigrateError::Interrupted => interrupt::EXIT_STATUS,
-                _ => EXIT_FAILED,
-            })
-        }
-    }
+    tool::run("migrate", args.into_iter().collect(), "ends the tool without a description", |cli: &Cli, _| {
+        connect_and_run(cli)
+    })
 }
 
 fn connect_and_run(cli: &Cli) -> Result<(), MigrateError> {
@@ -183,7 +154,7 @@ fn conclude(session: &mut Session<'_>, comparison: &Comparison) -> Result<(), Mi
 fn describe_failure(session: &mut Session<'_>, error: &MigrateError) {
     session.servers.shorten_waits(DESCRIBE_TIME_MAX);
     describe(session);
-    if !matches!(error, MigrateError::Interrupted) {
+    if !matches!(error, MigrateError::Interrupted(_)) {
         return;
     }
     let is_attached = matches!(session.relation(), Ok(Relation::Attached { .. }));

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use tool::interrupt;
 use wire::response::Reply;
 
 use crate::error::{MigrateError, in_seconds};
 use crate::info::{Info, Role};
-use crate::interrupt;
 use crate::progress::Phase;
 use crate::record::{Side, Stage};
 use crate::server::Server;

@@ -5,10 +5,11 @@
 //! fence, a failure or Ctrl-C leaves everything as before. If the tool ends after the fence, the old primary refuses writes:
 //! no write is accepted that the new primary does not get.
 
+use tool::interrupt;
+
 use crate::compare;
 use crate::error::{MigrateError, in_seconds};
 use crate::fence::{self, Hold};
-use crate::interrupt;
 use crate::record::{Side, Stage};
 use crate::replication::{self, is_login};
 use crate::servers::Link;
@@ -62,7 +63,7 @@ impl Switch {
             let differences = comparison.lines.join("\n");
             return Err(MigrateError::refused(format!("not switched: with writes paused,\n{differences}")));
         }
-        interrupt::check()
+        Ok(interrupt::check()?)
     }
 
     /// The last step that can be taken back.

@@ -32,9 +32,10 @@ static LAYERS: &[Layer] = &[
     layer("cluster", &["base", "wire", "persist"]),
     layer("tls", &["sync"]),
     layer("reactor", &["base", "sync", "os"]),
-    layer("bench", &["base", "wire", "reactor", "tls"]),
-    layer("migrate", &["base", "wire", "tls"]),
-    layer("top", &["base", "wire"]),
+    layer("tool", &[]),
+    layer("bench", &["base", "wire", "reactor", "tls", "tool"]),
+    layer("migrate", &["base", "wire", "tls", "tool"]),
+    layer("top", &["base", "wire", "tool"]),
     layer(
         "server",
         &[

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
+use tool::interrupt;
 
 use crate::accounting::listens_on;
 use crate::control::{Answer, Login, Target, info_field};
 use crate::encryption::Encryption;
 use crate::error::BenchError;
-use crate::interrupt;
 use crate::outcome::ServerInfo;
 use crate::pinning::{CpuList, while_pinned};
 use crate::server::spec::{Origin, ServerSpec, Variables, find_program, is_program};

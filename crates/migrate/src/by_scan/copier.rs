@@ -1,10 +1,10 @@
 //! Copies keys by `DUMP` and `RESTORE`, and makes both servers' sets of keys equal.
 
+use tool::interrupt;
 use wire::response::{Reply, encode_command};
 
 use crate::error::MigrateError;
 use crate::info::Keyspace;
-use crate::interrupt;
 use crate::progress::{Phase, Progress};
 use crate::server::Server;
 use crate::servers::{Servers, clock_ms, integer};

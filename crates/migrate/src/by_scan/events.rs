@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tool::interrupt;
 use wire::response::{Reply, encode_command};
 
 use crate::connection::Connection;
 use crate::error::MigrateError;
-use crate::interrupt;
 use crate::server::Server;
 
 /// Time in which the thread notices a request of the main thread.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use tool::interrupt;
 use wire::response::{Reply, encode_command};
 
 use crate::compare::reader::ValueReader;
 use crate::error::MigrateError;
 use crate::info::Keyspace;
-use crate::interrupt;
 use crate::server::Server;
 use crate::servers::integer;
 
