@@ -108,6 +108,22 @@ fn a_snapshot_ends_with_its_last_replica() {
 }
 
 #[test]
+fn each_replica_that_waits_for_another_snapshot_is_in_the_log() {
+    let server = Server::start(&[OPTIONS, &["--rdb-key-save-delay", "10000000"]].concat());
+    let mut client = server.client();
+    client.text(&["MSET", "a", "1", "b", "2"]);
+    client.text(&["BGSAVE"]);
+    for count in 1..=2 {
+        let mut replica = Peer::introduced(&server);
+        replica.send("PSYNC ? -1\r\n");
+        let line = "begins when the snapshot that is being taken is complete";
+        wait_for(|| (server.count_logged(line) == count).then_some(()));
+        drop(replica);
+        wait_for(|| (field(&mut client, "connected_slaves") == "0").then_some(()));
+    }
+}
+
+#[test]
 fn a_shutdown_does_not_wait_for_a_snapshot_that_nothing_follows() {
     let options = ["--rdb-key-save-delay", "10000000"];
     let server = Server::start(&[OPTIONS, &options].concat());

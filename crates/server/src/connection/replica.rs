@@ -169,7 +169,8 @@ impl Replica {
                 "send_bulk_and_stream"
             }
             ReplicaState::Buffering => "bg_transfer",
-            ReplicaState::Online | ReplicaState::Gone => "online",
+            ReplicaState::Online => "online",
+            ReplicaState::Gone => "closing",
         }
     }
 

@@ -71,13 +71,15 @@ impl Replicas {
         self.lock().clone()
     }
 
-    /// All of them, without the connections for a snapshot alone of replicas that are in the list by the other one.
+    /// All of them, without those that are gone, and without the connections for a snapshot alone of replicas that are in the
+    /// list by the other one.
     #[must_use]
     pub fn listed(&self) -> Vec<Arc<Replica>> {
         let list = self.lock();
         let has = |client: u64| list.iter().any(|other| other.record.id == client);
         let is_listed = |replica: &&Arc<Replica>| {
-            !(replica.declared.is_channel && replica.declared.other_client.is_some_and(has))
+            replica.state() != ReplicaState::Gone
+                && !(replica.declared.is_channel && replica.declared.other_client.is_some_and(has))
         };
         list.iter().filter(is_listed).cloned().collect()
     }
@@ -116,6 +118,8 @@ impl Replicas {
     pub fn remove(&self, replica: &Arc<Replica>) {
         replica.end();
         self.lock().retain(|other| !Arc::ptr_eq(other, replica));
+        // It may be the one that the line was about.
+        self.is_delay_logged.store(false, Ordering::Relaxed);
         self.ended_at.store(Uptime::now().to_raw(), Ordering::Relaxed);
         self.wake_waiting();
     }

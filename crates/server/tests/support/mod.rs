@@ -154,7 +154,12 @@ impl Server {
 
     /// Whether the log contains this text by now.
     pub fn has_logged(&self, text: &str) -> bool {
-        self.log.lock().unwrap().iter().any(|line| line.contains(text))
+        self.count_logged(text) > 0
+    }
+
+    /// How many lines of the log contain this text by now.
+    pub fn count_logged(&self, text: &str) -> usize {
+        self.log.lock().unwrap().iter().filter(|line| line.contains(text)).count()
     }
 
     /// The value of a field of `INFO`.
