@@ -158,11 +158,11 @@ impl<'k> Latched<'k> {
     }
 
     /// Exchanges the held latches, the recorded effects, and the deferred work and events with the other holder. The events
-    /// that are wanted, and the client whose command runs, stay those of `self` in both. The replies of `self` also depend on
+    /// that are wanted, the client whose command runs, and whose changes these are, stay those of `self` in both. The replies of `self` also depend on
     /// the changes that the other holder has read. `self` gets all changed keys: those of earlier requests are announced before
     /// the replies to them, however long the other holder is paused.
     pub fn exchange(&mut self, other: &mut Self) {
-        let (wanted, client) = (self.events.wanted, self.events.client);
+        let (wanted, client, origin) = (self.events.wanted, self.events.client, self.effects.origin());
         std::mem::swap(&mut self.slots, &mut other.slots);
         std::mem::swap(&mut self.effects, &mut other.effects);
         std::mem::swap(&mut self.deferred, &mut other.deferred);
@@ -170,8 +170,9 @@ impl<'k> Latched<'k> {
         let own = std::mem::take(&mut other.events.changed_keys);
         self.events.changed_keys.splice(..0, own);
         self.log.pass_on(&mut other.log);
-        for events in [&mut self.events, &mut other.events] {
-            (events.wanted, events.client) = (wanted, client);
+        for holder in [self, other] {
+            (holder.events.wanted, holder.events.client) = (wanted, client);
+            holder.effects.set_origin(origin);
         }
     }
 

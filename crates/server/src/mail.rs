@@ -105,7 +105,7 @@ pub enum Mail {
 /// A request of a connection, or of a failover, that waits for all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierRequest {
-    /// The connection, [`Token::FAILOVER`] or [`Token::ROLE`].
+    /// The connection, [`Token::FAILOVER`], [`Token::SHUTDOWN`] or [`Token::ROLE`].
     pub connection: Token,
     /// The number of the request among those of the connection or of failovers, or the epoch of the role.
     pub number: u64,
@@ -259,7 +259,7 @@ impl Workers {
                 self.post(0, mail);
             }
             // It requests the end of the turns of those workers again that exist.
-            Mail::PauseRequest(BarrierRequest { connection: Token::FAILOVER, .. })
+            Mail::PauseRequest(BarrierRequest { connection: Token::FAILOVER | Token::SHUTDOWN, .. })
             | Mail::BarrierRequest(BarrierRequest { connection: Token::ROLE, .. }) => {}
             // All mail that had arrived there is handled.
             Mail::BarrierRequest(request) | Mail::PauseRequest(request) => {

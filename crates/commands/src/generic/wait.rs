@@ -68,9 +68,16 @@ fn wait(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     if acknowledged >= wanted || !ctx.may_block() {
         return Ok(reply.integer(acknowledged));
     }
-    ctx.data.append_for_replicas(GET_ACK);
+    request_acknowledgements(ctx);
     ctx.block(timeout, BlockReason::Replicas { wanted, acknowledged });
     Ok(reply.nothing())
+}
+
+/// Asks replicas for their offsets, which they also tell each second.
+fn request_acknowledgements(ctx: &mut Ctx<'_>) {
+    if !ctx.host.holds_stream_end() {
+        ctx.data.append_for_replicas(GET_ACK);
+    }
 }
 
 fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -97,7 +104,7 @@ fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
         return Ok(out.done());
     }
     if replicas > 0 {
-        ctx.data.append_for_replicas(GET_ACK);
+        request_acknowledgements(ctx);
     }
     let reason = BlockReason::Disk { awaits_local: local > 0, wanted: replicas, is_durable, acknowledged };
     ctx.block(timeout, reason);

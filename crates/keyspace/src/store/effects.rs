@@ -195,11 +195,16 @@ impl EffectSink {
     /// For which readers the next effect is; `None`: it is dropped.
     #[inline]
     fn recording(&self) -> Option<Audience> {
-        self.audience.filter(|_| self.origin != EffectOrigin::Primary)
+        self.audience.filter(|audience| match self.origin {
+            EffectOrigin::Own => true,
+            EffectOrigin::Local => *audience != Audience::Replicas,
+            EffectOrigin::Primary => false,
+        })
     }
 
     fn note_audience(&mut self, start: usize, audience: Audience) {
-        if audience != Audience::All {
+        // Local effects are for the file as a whole.
+        if audience != Audience::All && self.origin == EffectOrigin::Own {
             self.partial.push((start..self.bytes.len(), audience));
             self.diverges |= audience == Audience::Replicas;
         }
@@ -478,6 +483,12 @@ mod tests {
         request(&mut sink, 0, &["L"]);
         sink.record_for_replicas(DbIndex(0), [b"Q".as_slice()].into_iter());
         drain(&mut sink, &mut writer);
+        sink.set_audience(Some(Audience::Replicas));
+        request(&mut sink, 0, &["R"]);
+        sink.set_audience(Some(Audience::File));
+        request(&mut sink, 0, &["F"]);
+        sink.set_audience(Some(Audience::All));
+        drain(&mut sink, &mut writer);
         sink.set_origin(EffectOrigin::Primary);
         request(&mut sink, 0, &["D"]);
         sink.forward((DbIndex(1), DbIndex(1)), b"<raw>");
@@ -499,9 +510,10 @@ mod tests {
         assert_eq!(
             read(&mut file),
             format!(
-                "{}{begin}*1 $1 A {}*1 $1 C {end}{}*1 $1 L {}<raw>",
+                "{}{begin}*1 $1 A {}*1 $1 C {end}{}*1 $1 L {}*1 $1 F {}<raw>",
                 select(0),
                 select(1),
+                select(0),
                 select(0),
                 select(1)
             )

@@ -12,11 +12,13 @@ use persist::snapshots::SaveKind;
 use sync::atomic::Ordering;
 use sync::simulation;
 
+use crate::connection::token::Token;
+use crate::mail::{BarrierRequest, Mail};
 use crate::persistence::saving;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
 use crate::shared::pause::{ENDLESS_MS, PauseReason};
-use crate::shared::pending_shutdown::Origin;
+use crate::shared::pending_shutdown::{Origin, WaitStep};
 
 /// The origin of a shutdown.
 pub enum Cause {
@@ -60,24 +62,44 @@ impl Shared {
         }
         let origin = Origin { clients: client.into_iter().collect(), save, force };
         let timeout_ms = i64::from(self.config.load().shutdown_timeout) * 1000;
-        if !now && timeout_ms > 0 && !self.have_replicas_all() {
-            return match self.modes.shutdown.begin_waiting(origin, Uptime::now().plus_ms(timeout_ms)) {
-                true => {
-                    log::info!("Waiting for replicas before shutting down.");
-                    self.pause_writes();
-                    Ok(true)
-                }
-                false => Err(CANNOT),
-            };
+        if !now && timeout_ms > 0 && !self.replication.replicas.is_empty() {
+            let deadline = Uptime::now().plus_ms(timeout_ms);
+            let number = self.modes.shutdown.begin_waiting(origin, deadline).ok_or(CANNOT)?;
+            self.pause_writes();
+            self.modes.shutdown.await_turns(number, self.workers.occupied());
+            self.request_turns_for_shutdown();
+            return Ok(true);
         }
         self.save_and_end(origin)
     }
 
+    /// Requests the ends of the turns that are awaited. A request that is answered twice does no harm.
+    fn request_turns_for_shutdown(&self) {
+        let exists = |worker| self.workers.occupied().any(|occupied| occupied == worker);
+        let Some((number, workers)) = self.modes.shutdown.awaited_turns(exists) else { return };
+        for worker in workers {
+            let request = BarrierRequest { connection: Token::SHUTDOWN, number };
+            self.workers.post(worker, Mail::PauseRequest(request));
+        }
+    }
+
+    /// Notes that a worker has ended a turn since a shutdown began to wait for replicas, and the scripts that may write.
+    pub fn note_turn_for_shutdown(&'static self, number: u64, worker: usize) {
+        if self.modes.shutdown.note_turn(number, worker) {
+            self.continue_waiting();
+        }
+    }
+
     /// Whether each replica has acknowledged everything. One that receives a snapshot is not awaited while nothing follows it.
     fn have_replicas_all(&self) -> bool {
-        let replicas = self.replication.replicas.all();
-        let end = self.replication.feed.end_offset();
-        replicas.iter().all(|replica| replica.applied() >= end)
+        let end = self.stream_end();
+        self.replication.replicas.all().iter().all(|replica| replica.applied() >= end)
+    }
+
+    /// The end of the stream, with everything that is in the log.
+    fn stream_end(&self) -> u64 {
+        let _unlatched = self.keyspace.log.hold_unlatched();
+        self.replication.feed.move_now()
     }
 
     fn pause_writes(&self) {
@@ -87,9 +109,11 @@ impl Shared {
     }
 
     /// Continues with a shutdown that waits for replicas, if they have everything or the time is over.
-    fn end_waiting(&'static self, deadline: Uptime) {
-        if Uptime::now() < deadline && !self.have_replicas_all() {
-            return;
+    fn continue_waiting(&'static self) {
+        match self.modes.shutdown.continue_wait(Uptime::now(), || self.have_replicas_all()) {
+            WaitStep::Wait => return,
+            WaitStep::Begun => return log::info!("Waiting for replicas before shutting down."),
+            WaitStep::Over => {}
         }
         let Some(origin) = self.modes.shutdown.take_waiting() else { return };
         let clients = origin.clients.clone();
@@ -105,7 +129,7 @@ impl Shared {
         if replicas.is_empty() {
             return;
         }
-        let (end, mut count) = (self.replication.feed.end_offset(), 0);
+        let (end, mut count) = (self.stream_end(), 0);
         for replica in &replicas {
             let offset = replica.applied();
             if offset >= end {
@@ -164,8 +188,9 @@ impl Shared {
         if !self.modes.shutdown.is_pending() {
             return;
         }
-        if let Some(deadline) = self.modes.shutdown.deadline() {
-            return self.end_waiting(deadline);
+        if self.modes.shutdown.deadline().is_some() {
+            self.request_turns_for_shutdown();
+            return self.continue_waiting();
         }
         // They hold latches that the snapshot needs.
         self.scripts.running.end_all(self.config.load().busy_reply_threshold);
@@ -232,9 +257,11 @@ impl Shared {
 
     /// `SHUTDOWN ABORT`
     pub fn abort_shutdown(&self) -> Result<(), CommandError> {
-        let origin = self.modes.shutdown.take().ok_or(NONE_IN_PROGRESS)?;
+        let (origin, is_saving) = self.modes.shutdown.take_with_save().ok_or(NONE_IN_PROGRESS)?;
         log::warn!("Shutdown manually aborted.");
-        self.snapshots.cancel_dump();
+        if is_saving {
+            self.snapshots.cancel_dump();
+        }
         self.refuse_shutdown(&origin.clients);
         Ok(())
     }

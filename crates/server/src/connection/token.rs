@@ -31,6 +31,10 @@ impl Token {
     /// Not that of a connection: a change of the role that requests the ends of turns ([`shared::role`](crate::shared::role)).
     pub const ROLE: Self = Self(u64::MAX - 1);
 
+    /// Not that of a connection: a shutdown that requests the ends of turns
+    /// ([`shared::pending_shutdown`](crate::shared::pending_shutdown)).
+    pub const SHUTDOWN: Self = Self(u64::MAX - 2);
+
     /// The token of a deferred serve of a worker, which waits for latches as a connection does.
     #[must_use]
     pub fn deferred(thread: usize, number: usize) -> Self {

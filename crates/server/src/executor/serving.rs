@@ -11,7 +11,7 @@
 //! 2. When the latches are released, each ready key is served, or is in a [`DeferredServe`].
 //!
 //! **Deferred serves.** A serve that is impossible now (a destination's slot is latched, another writer
-//! is serving the waiter, a key expired outside of serving) is done later by the same worker, which then
+//! is serving the waiter, a key expired outside of serving, a change came from the primary) is done later by the same worker, which then
 //! acquires all necessary latches in order, as any command does. A worker has at most one for a key with
 //! the same other slots: it finds the key as it is when it runs.
 
@@ -19,14 +19,16 @@ use std::sync::Arc;
 
 use base::{DbIndex, Millis, Slot};
 use commands::acl::{DenialContext, DenialEvent, User, Users};
+use commands::command::Flags;
 use commands::context::{CommandReport, PlannedKey};
+use commands::error::CommandError;
 use commands::host::Host;
 use commands::run::RunFor;
 use commands::session::{BlockReason, Endpoints, Session, SessionFlags};
 use commands::table::{CATALOGUE, ResolvedCommand};
 use commands::tracking::Tracking;
 use config::Config;
-use keyspace::{Busy, Latched, Latches, OwnedKey, SCRIPT_TOKEN, Waiter};
+use keyspace::{Busy, EffectOrigin, Latched, Latches, OwnedKey, SCRIPT_TOKEN, Waiter};
 use os::clock::Ticks;
 use sync::simulation::planted;
 use sync::{Mode, PutBack, TryServe};
@@ -42,6 +44,7 @@ use crate::mail::Mail;
 use crate::monitoring::command_log::{self, Cost};
 use crate::monitoring::statistics::WorkerStatistics;
 use crate::shared::Shared;
+use crate::shared::modes::GlobalFlags;
 
 /// A request that waits, with the data necessary to run it again.
 struct WaitingRequest {
@@ -290,7 +293,9 @@ impl Serving<'_> {
     pub(super) fn serve_ready(&mut self) {
         self.data.mode.now = self.data.mode.now.max(Millis(os::clock::unix_millis()));
         while let Some(key) = self.data.take_ready() {
-            if self.data.may_begin_wait(std::iter::once(key.key())) {
+            // What a waiter changes is no change of the primary, whose requests may run here.
+            let is_primary = self.data.effects.origin() == EffectOrigin::Primary;
+            if !is_primary && self.data.may_begin_wait(std::iter::once(key.key())) {
                 self.serve_key(&key);
             } else {
                 self.serve_context.deferred_serves.push(DeferredServe::new(key, &[]));
@@ -345,11 +350,16 @@ impl Serving<'_> {
         self.shared.workers.post(token.thread(), mail(token, waiter.client));
     }
 
-    /// Checks again that the user of a waiter may run its request, if permissions changed since it began to wait.
+    /// Checks again that the request of a waiter may run: the server may have become a replica, and permissions may have
+    /// changed since it began to wait.
     ///
     /// # Errors
     /// The reply, if it may not.
-    fn check_permission(&self, waiter: &Waiter, request: &WaitingRequest) -> Result<(), Vec<u8>> {
+    fn check(&self, waiter: &Waiter, request: &WaitingRequest) -> Result<(), Vec<u8>> {
+        let flags = request.found.command.flags;
+        if flags.contains(Flags::WRITE) && self.shared.modes.flags.is_set(GlobalFlags::READ_ONLY) {
+            return Err(self.refused(request, &CommandError::READ_ONLY));
+        }
         let users = &self.shared.users;
         if request.users_version >= users.version() || planted(faults::UNCHECKED_WAITER) {
             return Ok(());
@@ -360,18 +370,21 @@ impl Serving<'_> {
         let (found, args) = (request.found, request.args.args());
         let place = (request.db, self.data.db_count());
         let record = |event: &DenialEvent<'_>| self.shared.record_denial(waiter.client, event);
-        user.authorise(found.id, args, place, DenialContext::Toplevel, record).map_err(|denial| {
-            let error = denial.error(user.name(), CATALOGUE.name(found.id));
-            self.shared.monitoring.count_rejected(self.statistics, found.id, error.code());
-            let mut reply = Vec::new();
-            ReplyBuffer::new(&mut reply, request.protocol).error(error.text());
-            reply
-        })
+        user.authorise(found.id, args, place, DenialContext::Toplevel, record)
+            .map_err(|denial| self.refused(request, &denial.error(user.name(), CATALOGUE.name(found.id))))
+    }
+
+    /// Counts a request as refused. Returns its reply.
+    fn refused(&self, request: &WaitingRequest, error: &CommandError) -> Vec<u8> {
+        self.shared.monitoring.count_rejected(self.statistics, request.found.id, error.code());
+        let mut reply = Vec::new();
+        ReplyBuffer::new(&mut reply, request.protocol).error(error.text());
+        reply
     }
 
     /// Runs a waiter's request again. Returns its reply, or `None` if it would block again.
     fn run_again(&mut self, waiter: &Waiter, request: &WaitingRequest) -> Option<Vec<u8>> {
-        if let Err(reply) = self.check_permission(waiter, request) {
+        if let Err(reply) = self.check(waiter, request) {
             return Some(reply);
         }
         let session = &mut self.serve_context.session;

@@ -306,11 +306,12 @@ pub fn switch_off(shared: &Shared) {
     shared.persistence.append_only.switch_off(|| shared.keyspace.log.end());
 }
 
-/// Waits until the log up to now is in the file, unless writing fails.
+/// Waits until the log up to now is in the file, if there is one, unless writing fails.
 pub fn await_written(shared: &Shared) {
     let (log, append_only) = (&shared.keyspace.log, &shared.persistence.append_only);
     let end = log.end();
-    while log.is_on()
+    while append_only.figures.is_on.load(Ordering::Acquire)
+        && !shared.modes.is_stopping()
         && append_only.figures.written.load(Ordering::Acquire) < end.0
         && append_only.failure().is_none()
     {

@@ -31,6 +31,7 @@ use crate::mail::{BarrierRequest, Mail, PrimaryStream};
 use crate::persistence::all_latches::with_all_latches;
 use crate::shared::Shared;
 use crate::shared::failover::FailoverPhase;
+use crate::shared::modes::GlobalFlags;
 use crate::shared::role::{LinkState, LinkStream, PrimaryName, Transfer};
 
 /// How long the thread waits before it looks again whether its server has come to rest.
@@ -112,8 +113,7 @@ impl<'a> Attempt<'a> {
             Outcome::Continue(id, own, offset) => {
                 log::info!("Successful partial resynchronization with primary.");
                 if let Some(id) = id.filter(|id| *id != own) {
-                    log::info!("Primary replication ID changed to {id}");
-                    self.shared.replication.feed.shift_id(id);
+                    self.take_id(id)?;
                     self.shared.replication.replicas.disconnect_all();
                 }
                 install::begin_feed(self.shared, None);
@@ -122,6 +122,17 @@ impl<'a> Attempt<'a> {
             }
         };
         self.hand_over(wire, offset, db)
+    }
+
+    /// Takes over the id that the primary has given the data, unless the server has another role by now.
+    fn take_id(&self, id: ReplicationId) -> Result<(), AttemptError> {
+        let state = self.shared.replication.role.lock();
+        if state.epoch != self.epoch {
+            return Err(WireError::GivenUp.into());
+        }
+        log::info!("Primary replication ID changed to {id}");
+        self.shared.replication.feed.shift_id(id);
+        Ok(())
     }
 
     /// `repl-timeout`, which may change during the attempt.
@@ -194,8 +205,8 @@ impl<'a> Attempt<'a> {
 
     fn shake_hands(&self, wire: &mut Wire<'_>) -> Result<Outcome, AttemptError> {
         let settings = self.handshake_settings();
-        let may_continue = self.shared.replication.role.lock().may_continue;
         let (own, offset) = self.position(wire)?;
+        let may_continue = self.shared.replication.role.lock().may_continue;
         let is_failover = self.shared.replication.failover.phase() == FailoverPhase::InProgress;
         let request = match may_continue {
             true if is_failover => Request::Failover { id: own, offset },
@@ -282,6 +293,7 @@ impl<'a> Attempt<'a> {
         let mut looks = 0_u64;
         while !self.turns_have_ended(looks.is_multiple_of(LOOKS_PER_REQUEST))
             || self.shared.replication.role.lock().stream_count > 0
+            || self.shared.modes.flags.is_set(GlobalFlags::LOADING)
         {
             wire.idle(LOOK_INTERVAL)?;
             self.check()?;
@@ -340,7 +352,9 @@ impl<'a> Attempt<'a> {
         let applied = Arc::new(AtomicU64::new(offset));
         {
             let mut state = shared.replication.role.lock();
-            if state.epoch != self.epoch || shared.modes.is_stopping() {
+            // A stream must not be applied to data that are being loaded (`DEBUG RELOAD`).
+            let is_loading = shared.modes.flags.is_set(GlobalFlags::LOADING);
+            if state.epoch != self.epoch || is_loading || shared.modes.is_stopping() {
                 return Err(WireError::GivenUp.into());
             }
             state.may_continue = true;

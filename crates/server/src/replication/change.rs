@@ -69,8 +69,6 @@ pub fn promote(shared: &'static Shared) -> bool {
     // Without latches, which this worker may hold: a record that is still being appended then belongs to the new history
     // only, so a replica that has it synchronises anew.
     feed.shift_id(random_replication_id());
-    // The first change selects its database, whatever the replicas have followed.
-    shared.keyspace.log.forget_database();
     // They continue with the new id.
     shared.replication.replicas.await_from(Uptime::now());
     shared.replication.replicas.disconnect_all();
@@ -132,6 +130,17 @@ pub(super) fn unblock_clients(shared: &Shared) {
             shared.workers.post(token.thread(), Mail::Unblock(token, record.id, UnblockReply::RoleChange));
         }
     }
+}
+
+/// Interrupts the stream, from whose offset the link continues when nothing is loaded any more. Returns whether its connection
+/// has ended.
+pub fn interrupt_stream(shared: &Shared) -> bool {
+    let (stream, is_over) = {
+        let state = shared.replication.role.lock();
+        (state.link.stream().cloned(), state.stream_count == 0)
+    };
+    end_stream(shared, stream);
+    is_over
 }
 
 /// Closes the connection with a stream.

@@ -27,6 +27,8 @@ impl Shared {
     /// a replica begins to wait.
     pub fn begin_full_sync_if_due(&'static self) {
         let replicas = &self.replication.replicas;
+        // Before their states are read: one thread at a time begins a pass for them.
+        let mut pass = replicas.lock_pass();
         let all = replicas.all();
         let is_waiting = |replica: &Arc<Replica>| replica.state() == ReplicaState::Waiting;
         let (without_keys, waiting): (Vec<_>, Vec<_>) =
@@ -73,7 +75,6 @@ impl Shared {
             };
         let at_cut = Box::new(move || self.cut_for(&served));
         let request = Request { purpose: SnapshotPurpose::Replicas, recipients, settings, at_cut };
-        let mut pass = replicas.lock_pass();
         if let Ok(id) = self.snapshots.begin(request) {
             *pass = Some((id, Arc::downgrade(&together)));
             drop(pass);
@@ -206,6 +207,11 @@ impl Shared {
         position.properties()
     }
 
+    /// Whether messages of the server itself must not move the end of the stream.
+    pub fn holds_stream_end(&self) -> bool {
+        self.replication.failover.holds_end() || self.modes.shutdown.holds_stream_end()
+    }
+
     /// The periodic work for replicas: snapshots, `PING`, the end of the backlog, and whether there are enough for writes.
     pub fn care_for_replicas(&'static self, now: Uptime, ping: impl FnOnce()) {
         let replicas = &self.replication.replicas;
@@ -223,11 +229,11 @@ impl Shared {
             let period_ms = i64::from(config.repl_ping_replica_period) * 1000;
             let pinged_at = &replicas.pinged_at;
             let is_due = now.to_raw() - pinged_at.load(Ordering::Relaxed) >= period_ms;
-            if is_due && !self.replication.failover.holds_end() {
+            if is_due && !self.holds_stream_end() {
                 pinged_at.store(now.to_raw(), Ordering::Relaxed);
                 ping();
             }
-            let ttl_ms = config.repl_backlog_ttl as i64 * 1000;
+            let ttl_ms = (config.repl_backlog_ttl as i64).saturating_mul(1000);
             if ttl_ms > 0 && replicas.absent_ms(now).is_some_and(|absent_ms| absent_ms > ttl_ms) {
                 feed.end(random_replication_id());
                 log::info!(

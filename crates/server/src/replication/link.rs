@@ -53,7 +53,7 @@ fn run(shared: &'static Shared) {
             return;
         }
     };
-    role.set_waker(Some(waker));
+    role.set_waker(waker);
     let mut next = Uptime::default();
     while let Some((primary, epoch)) = task(shared) {
         let is_served = epoch_is_served(shared, epoch);
@@ -77,7 +77,6 @@ fn run(shared: &'static Shared) {
             next = begun.plus_ms(RETRY_SNAPSHOT_MS);
         }
     }
-    role.set_waker(None);
 }
 
 /// The primary to connect to. `None`: the thread ends, as the server is a primary or ends.
@@ -86,6 +85,10 @@ fn task(shared: &Shared) -> Option<(PrimaryName, u64)> {
     let task = state.primary.clone().map(|primary| (primary, state.epoch));
     let task = task.filter(|_| !shared.modes.is_stopping());
     state.has_thread = task.is_some();
+    if task.is_none() {
+        // A next thread sets its own.
+        state.waker = None;
+    }
     task
 }
 

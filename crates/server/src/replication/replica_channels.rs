@@ -43,6 +43,10 @@ impl Shared {
             Some(main) => {
                 main.set_cursor(cursor);
                 main.set_state(ReplicaState::Buffering);
+                if main.state() == ReplicaState::Gone {
+                    // Its worker may have looked for its cursor before.
+                    self.release_stream_of(&main);
+                }
                 replicas.wake(&main);
             }
             // Its connection has ended meanwhile. The replica gives up the channel, too.

@@ -117,7 +117,14 @@ impl Job {
         if self.script.reads_only && flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             return refused(self, errors::READ_ONLY);
         }
-        self.check_modes(found)
+        self.check_modes(found)?;
+        // The script may have begun before the server became a primary.
+        if self.data.effects.origin() == EffectOrigin::Local
+            && !self.shared.modes.flags.is_set(GlobalFlags::REPLICA)
+        {
+            self.data.effects.set_origin(EffectOrigin::Own);
+        }
+        Ok(())
     }
 
     /// Checks what the modes of the server require. A script that has written continues.

@@ -2,7 +2,7 @@
 //!
 //! | from | to | by |
 //! |---|---|---|
-//! | none | awaiting | [`PendingShutdown::begin_waiting`]: writes are paused, replicas lack changes |
+//! | none | awaiting | [`PendingShutdown::begin_waiting`]: writes are paused; turns of workers, and then replicas, are awaited |
 //! | awaiting | awaiting | [`PendingShutdown::join`]: a further client waits for the same end |
 //! | awaiting | none | [`PendingShutdown::take_waiting`]: replicas have everything, or the time is over |
 //! | none | pending | [`PendingShutdown::begin`]: writes are paused |
@@ -13,8 +13,10 @@
 use std::sync::PoisonError;
 
 use os::clock::Uptime;
-use sync::atomic::{AtomicBool, Ordering};
+use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::{Mutex, MutexGuard};
+
+use super::awaited_turns::AwaitedTurns;
 
 /// See the module documentation.
 #[derive(Default)]
@@ -24,16 +26,41 @@ pub struct PendingShutdown {
     has_failed: AtomicBool,
     /// Whether the server ends, because of a signal, without changes that should have been saved.
     has_lost: AtomicBool,
+    /// The number of waits for replicas that have begun.
+    wait_count: AtomicU64,
     state: Mutex<Option<State>>,
 }
 
 /// A shutdown that is not complete.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct State {
     origin: Origin,
     is_saving: bool,
-    /// Until when replicas are awaited; `None`: they are not.
-    deadline: Option<Uptime>,
+    wait: Option<Wait>,
+}
+
+/// A wait for replicas.
+#[derive(Debug)]
+struct Wait {
+    /// Until when.
+    deadline: Uptime,
+    /// Its number, in the answers of workers.
+    number: u64,
+    /// The turns in which writes were paused: they may still write.
+    turns: AwaitedTurns,
+    /// Whether the log says that replicas are awaited.
+    is_logged: bool,
+}
+
+/// What follows for a shutdown that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitStep {
+    /// Nothing yet.
+    Wait,
+    /// Replicas are awaited from now on.
+    Begun,
+    /// The shutdown goes on.
+    Over,
 }
 
 /// The origin of a shutdown.
@@ -57,30 +84,32 @@ impl PendingShutdown {
     /// Begins a shutdown. `false`: one is already pending.
     #[must_use]
     pub fn begin(&self, origin: Origin) -> bool {
+        self.begin_with(origin, None)
+    }
+
+    fn begin_with(&self, origin: Origin, wait: Option<Wait>) -> bool {
         let mut state = self.lock();
         if state.is_some() {
             return false;
         }
-        *state = Some(State { origin, is_saving: false, deadline: None });
+        *state = Some(State { origin, is_saving: false, wait });
         self.is_pending.store(true, Ordering::Release);
         true
     }
 
-    /// Begins a shutdown that waits for replicas. `false`: one is already pending.
+    /// Begins a shutdown that waits for replicas. Returns the number of the wait; `None`: a shutdown is already pending.
     #[must_use]
-    pub fn begin_waiting(&self, origin: Origin, deadline: Uptime) -> bool {
-        let is_begun = self.begin(origin);
-        if is_begun && let Some(state) = &mut *self.lock() {
-            state.deadline = Some(deadline);
-        }
-        is_begun
+    pub fn begin_waiting(&self, origin: Origin, deadline: Uptime) -> Option<u64> {
+        let number = self.wait_count.fetch_add(1, Ordering::Relaxed) + 1;
+        let wait = Wait { deadline, number, turns: AwaitedTurns::default(), is_logged: false };
+        self.begin_with(origin, Some(wait)).then_some(number)
     }
 
     /// Adds a client, if any, to a shutdown that waits for replicas. `false`: there is none.
     #[must_use]
     pub fn join(&self, client: Option<u64>) -> bool {
         let mut state = self.lock();
-        let waiting = state.as_mut().filter(|state| state.deadline.is_some());
+        let waiting = state.as_mut().filter(|state| state.wait.is_some());
         let is_waiting = waiting.is_some();
         if let Some(state) = waiting {
             state.origin.clients.extend(client);
@@ -88,16 +117,55 @@ impl PendingShutdown {
         is_waiting
     }
 
-    /// Until when replicas are awaited.
+    /// Until when replicas are awaited; `None`: they are not.
     #[must_use]
     pub fn deadline(&self) -> Option<Uptime> {
-        self.lock().as_ref()?.deadline
+        wait_of(&mut self.lock()).map(|wait| wait.deadline)
+    }
+
+    /// Begins to wait for the turns of these workers, now that the pause is visible to them.
+    pub fn await_turns(&self, number: u64, workers: impl Iterator<Item = usize>) {
+        if let Some(wait) = wait_of(&mut self.lock()).filter(|wait| wait.number == number) {
+            wait.turns = AwaitedTurns::of(workers);
+        }
+    }
+
+    /// Notes that a worker has ended its turn. Returns whether it was the last one.
+    #[must_use]
+    pub fn note_turn(&self, number: u64, worker: usize) -> bool {
+        let mut state = self.lock();
+        let wait = wait_of(&mut state).filter(|wait| wait.number == number);
+        wait.is_some_and(|wait| wait.turns.note(worker))
+    }
+
+    /// The number of the wait, and the workers whose turns are awaited, of those that exist: others run nothing. `None`: there
+    /// is no wait.
+    #[must_use]
+    pub fn awaited_turns(&self, exists: impl Fn(usize) -> bool) -> Option<(u64, Vec<usize>)> {
+        let mut state = self.lock();
+        let wait = wait_of(&mut state)?;
+        Some((wait.number, wait.turns.of_existing(exists).unwrap_or_default()))
+    }
+
+    /// Looks whether a shutdown that waits goes on, by whether replicas have everything, which is not asked for before all
+    /// turns have ended.
+    #[must_use]
+    pub fn continue_wait(&self, now: Uptime, have_all: impl FnOnce() -> bool) -> WaitStep {
+        let mut state = self.lock();
+        let Some(wait) = wait_of(&mut state) else { return WaitStep::Wait };
+        if now >= wait.deadline || wait.turns.have_ended() && have_all() {
+            return WaitStep::Over;
+        }
+        match std::mem::replace(&mut wait.is_logged, wait.turns.have_ended()) {
+            false if wait.is_logged => WaitStep::Begun,
+            _ => WaitStep::Wait,
+        }
     }
 
     /// Ends the wait for replicas, with the shutdown, which is then to be begun again.
     pub fn take_waiting(&self) -> Option<Origin> {
         let mut state = self.lock();
-        state.as_ref()?.deadline?;
+        state.as_ref()?.wait.as_ref()?;
         let origin = state.take().map(|state| state.origin);
         self.is_pending.store(false, Ordering::Release);
         origin
@@ -116,11 +184,22 @@ impl PendingShutdown {
         }
     }
 
+    /// Whether nothing is awaited but the save of the data, whose place in the stream is to be its end.
+    #[must_use]
+    pub fn holds_stream_end(&self) -> bool {
+        self.is_pending() && self.deadline().is_none()
+    }
+
     /// Ends the pending shutdown.
     pub fn take(&self) -> Option<Origin> {
+        Some(self.take_with_save()?.0)
+    }
+
+    /// Ends the pending shutdown. Returns also whether its save has begun.
+    pub fn take_with_save(&self) -> Option<(Origin, bool)> {
         let state = self.lock().take();
         self.is_pending.store(false, Ordering::Release);
-        state.map(|state| state.origin)
+        state.map(|state| (state.origin, state.is_saving))
     }
 
     /// Notes that a signal could not end the server.
@@ -153,4 +232,8 @@ impl PendingShutdown {
     fn lock(&self) -> MutexGuard<'_, Option<State>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn wait_of(state: &mut Option<State>) -> Option<&mut Wait> {
+    state.as_mut()?.wait.as_mut()
 }

@@ -69,7 +69,7 @@ pub struct RoleState {
     /// The turns in which the server became a replica: clients may still change data in them.
     turns: AwaitedTurns,
     /// Wakes the thread of the link.
-    waker: Option<Waker>,
+    pub waker: Option<Waker>,
 }
 
 /// Where a primary is.
@@ -258,8 +258,8 @@ impl Role {
     }
 
     /// Sets what wakes the thread of the link.
-    pub fn set_waker(&self, waker: Option<Waker>) {
-        self.lock().waker = waker;
+    pub fn set_waker(&self, waker: Waker) {
+        self.lock().waker = Some(waker);
     }
 
     /// The state of a replica at a Unix time in seconds, whose own stream ends at an offset. `None`: the server is a primary.
@@ -350,15 +350,21 @@ impl Shared {
         }
     }
 
-    /// Sets the modes of requests by the role, the link and the configuration.
+    /// Sets the modes of requests by the role, the link and the configuration. After a promotion, clients change nothing until
+    /// the former stream has ended: its requests are recorded as the primary's.
     pub fn follow_role(&self, config: &Config) {
         let role = &self.replication.role;
         let state = role.lock();
         let is_replica = state.primary.is_some();
+        let follows = is_replica || state.stream_count > 0;
         let is_down = state.link.stream().is_none();
         let flags = &self.modes.flags;
-        flags.set(GlobalFlags::REPLICA, is_replica);
-        flags.set(GlobalFlags::READ_ONLY, is_replica && config.replica_read_only);
+        if !follows && flags.is_set(GlobalFlags::REPLICA) {
+            // The first change selects its database, whatever the replicas have followed.
+            self.keyspace.log.forget_database();
+        }
+        flags.set(GlobalFlags::REPLICA, follows);
+        flags.set(GlobalFlags::READ_ONLY, follows && config.replica_read_only);
         flags.set(GlobalFlags::STALE, is_replica && is_down && !config.replica_serve_stale_data);
     }
 }

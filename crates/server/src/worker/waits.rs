@@ -315,9 +315,12 @@ impl Worker {
     fn finish_served(&mut self, token: Token, reply: &[u8], lsn: Lsn) {
         let ended = self.leave_queues(token);
         let Some(connection) = self.connections.find_mut(token) else { return };
-        connection.client.session.reply_lsn = connection.client.session.reply_lsn.max(lsn);
-        connection.client.session.blocked = None;
-        connection.client.session.ran.count += 1;
+        let session = &mut connection.client.session;
+        session.reply_lsn = session.reply_lsn.max(lsn);
+        // `WAIT` of this client waits for what it was served, too.
+        session.write_lsn = session.write_lsn.max(lsn);
+        session.blocked = None;
+        session.ran.count += 1;
         if !ended.is_muted {
             connection.client.replies.bytes.extend_from_slice(reply);
         }
@@ -383,6 +386,7 @@ impl Worker {
         for request in self.waits.take_barriers(barrier_count, pause_count) {
             match request.connection {
                 Token::FAILOVER => self.shared.note_turn_for_failover(request.number, self.index),
+                Token::SHUTDOWN => self.shared.note_turn_for_shutdown(request.number, self.index),
                 Token::ROLE => self.shared.replication.role.note_turn(request.number, self.index),
                 connection => {
                     let answer = Mail::BarrierAck { request, thread: self.index };

@@ -3,6 +3,7 @@
 //! | step | by |
 //! |---|---|
 //! | the flag `LOADING` is set, and the client begins to wait | the worker of the client |
+//! | on a replica, the stream of the primary is interrupted: it must not be applied to data that are being loaded | `broadloom-load` |
 //! | the data is saved, unless the client excluded it | `broadloom-save`, for which `broadloom-load` waits |
 //! | all latches are acquired, as by a command that writes all keys: earlier requests have ended, later ones are refused | `broadloom-load` |
 //! | the data is deleted, the latches are released | `broadloom-load` |
@@ -23,6 +24,7 @@ use super::{LoadFailed, RdbOptions, has_known_header, load_append_only, load_rdb
 use crate::connection::token::Token;
 use crate::mail::Mail;
 use crate::persistence::{append_only, saving};
+use crate::replication::change;
 use crate::shared::Shared;
 use crate::shared::loading::Loading;
 
@@ -37,6 +39,9 @@ pub fn begin(shared: &'static Shared, reload: Reload, waiter: Arc<Waiter>) {
     let theirs = Arc::clone(&waiter);
     let body = move || {
         let _handler_stack = os::fault::prepare_thread();
+        while !change::interrupt_stream(shared) && !shared.modes.is_stopping() {
+            wait_a_moment();
+        }
         let reply = load(shared, reload);
         Loading::end(&shared.modes.flags);
         answer(shared, &theirs, reply);
@@ -62,6 +67,7 @@ fn load(shared: &'static Shared, reload: Reload) -> &'static [u8] {
             let flush = if flushes { Flush::Now } else { Flush::Not };
             let loaded = unlogged(shared, flush, || load_rdb(shared, &path, options));
             if loaded != Ok(true) {
+                shared.replication.role.lock().may_continue = false;
                 return NO_DUMP;
             }
             log::info!("DB reloaded by DEBUG RELOAD");
@@ -70,6 +76,7 @@ fn load(shared: &'static Shared, reload: Reload) -> &'static [u8] {
         Reload::AppendOnly => {
             append_only::await_written(shared);
             if unlogged(shared, Flush::Now, || load_files(shared)).is_err() {
+                shared.replication.role.lock().may_continue = false;
                 return NO_FILES;
             }
             log::info!("Append Only File loaded by DEBUG LOADAOF");
