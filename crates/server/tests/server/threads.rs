@@ -1,0 +1,124 @@
+//! The number of threads, and how they share the CPUs, on both I/O backends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::support::{self, Server, on_each_backend, wait_for};
+
+#[test]
+fn changing_the_thread_count_drops_no_connection() {
+    on_each_backend(&["--io-threads", "1"], |server| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let workers: Vec<_> = (0..8)
+            .map(|worker| {
+                let (stop, mut client) = (Arc::clone(&stop), server.client());
+                std::thread::spawn(move || {
+                    let key = format!("counter:{worker}");
+                    let mut count = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        count += 1;
+                        assert_eq!(client.text(&["INCR", &key]), count.to_string());
+                    }
+                    count
+                })
+            })
+            .collect();
+        let mut admin = server.client();
+        for count in [4, 2, 3, 1, 4, 1] {
+            admin.set_thread_count(count);
+        }
+        stop.store(true, Ordering::Relaxed);
+        for worker in workers {
+            assert!(worker.join().unwrap() > 0);
+        }
+    });
+}
+
+#[test]
+fn surplus_threads_use_batch_scheduling() {
+    const NORMAL: u32 = 0;
+    const BATCH: u32 = 3;
+    on_each_backend(&["--io-threads", "2", "--server-cpulist", "0"], |server| {
+        let mut admin = server.client();
+        for policies in [&[BATCH, BATCH] as &[u32], &[NORMAL], &[BATCH, BATCH, BATCH]] {
+            admin.set_thread_count(policies.len());
+            wait_for(|| (server.scheduling_policies() == policies).then_some(()));
+        }
+        server.log_line("3 threads share the time of 1 CPU(s)");
+    });
+}
+
+#[test]
+fn automatic_thread_count_ignores_thread_affinity() {
+    let count = std::thread::available_parallelism().unwrap().get();
+    let server = Server::start(&["--io-threads", "1", "--server-thread-affinity", "yes"]);
+    let mut admin = server.client();
+    assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", "0"]), "OK");
+    wait_for(|| (server.scheduling_policies().len() == count).then_some(()));
+}
+
+/// The limit of open files of a running process.
+fn limit_descriptors(server: &Server, most: usize) {
+    let status = std::process::Command::new("prlimit")
+        .args([format!("--pid={}", server.id()), format!("--nofile={most}:{most}")])
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn threads_without_descriptors_are_refused_and_change_nothing() {
+    on_each_backend(&["--io-threads", "2", "--maxclients", "200"], |server| {
+        let mut admin = server.client();
+        let mut clients: Vec<_> = (0..95).map(|_| server.client()).collect();
+        limit_descriptors(&server, 128);
+        let serves = |clients: &mut Vec<support::Client>, admin: &mut support::Client| {
+            clients.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
+            assert_eq!(admin.text(&["CONFIG", "GET", "io-threads"]), "io-threads\n2");
+            wait_for(|| (server.scheduling_policies().len() == 2).then_some(()));
+        };
+        // The descriptors do not suffice with the configured `maxclients`.
+        let refusal = admin.text(&["CONFIG", "SET", "io-threads", "16"]);
+        assert!(refusal.contains("open files more than the operating system allows"), "{refusal}");
+        serves(&mut clients, &mut admin);
+        // They suffice for the lower `maxclients`, but more clients are connected: some threads get no event loop.
+        let refusal = admin.text(&["CONFIG", "SET", "maxclients", "40", "io-threads", "16"]);
+        assert!(refusal.starts_with("ERR CONFIG SET failed"), "{refusal}");
+        serves(&mut clients, &mut admin);
+        clients.clear();
+        wait_for(|| {
+            (admin.text(&["CONFIG", "SET", "maxclients", "40", "io-threads", "16"]) == "OK").then_some(())
+        });
+    });
+}
+
+/// The number of clients of each of two threads.
+fn client_counts(server: &Server, admin: &mut support::Client) -> Vec<String> {
+    let count = |line: String| line.split(',').next().unwrap().to_owned();
+    ["io_thread_0", "io_thread_1"].map(|field| count(server.info(admin, field))).to_vec()
+}
+
+#[test]
+fn two_busy_connections_get_a_thread_each() {
+    on_each_backend(&["--io-threads", "2", "--save", ""], |server| {
+        let mut clients = server.six_clients();
+        clients.truncate(3);
+        let (first, mut admin, second) = (clients.remove(0), clients.remove(0), clients.remove(0));
+        wait_for(|| (client_counts(&server, &mut admin) == ["clients=2", "clients=1"]).then_some(()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let floods = [first, second].map(|mut client| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                client.text(&["SETRANGE", "bits", "100000", "x"]);
+                let requests = b"*2\r\n$8\r\nBITCOUNT\r\n$4\r\nbits\r\n".repeat(100);
+                while !stop.load(Ordering::Relaxed) {
+                    client.send_raw(&requests);
+                    (0..100).for_each(|_| drop(client.receive().unwrap()));
+                }
+            })
+        });
+        wait_for(|| (client_counts(&server, &mut admin) == ["clients=1", "clients=2"]).then_some(()));
+        stop.store(true, Ordering::Relaxed);
+        floods.into_iter().for_each(|flood| flood.join().unwrap());
+    });
+}
