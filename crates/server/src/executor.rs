@@ -250,6 +250,7 @@ impl Executor {
         planned: Option<Box<Planned>>,
         host: &dyn Host,
     ) -> (usize, Option<Processed>) {
+        self.planner.expect_requests(self.is_replay || client.forwarding.is_some());
         let limits = self.limits_of(client);
         let planned = planned.filter(|planned| planned.limits == limits);
         let is_planned_ahead = planned.is_some();
@@ -291,6 +292,7 @@ impl Executor {
         if bytes.len() > PLANNED_AHEAD_SIZE_MAX {
             return None;
         }
+        self.planner.expect_requests(self.is_replay || client.forwarding.is_some());
         Some(self.planner.plan_ahead(bytes, self.limits_of(client), client.session.db))
     }
 

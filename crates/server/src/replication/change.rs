@@ -132,15 +132,9 @@ pub(super) fn unblock_clients(shared: &Shared) {
     }
 }
 
-/// Interrupts the stream, from whose offset the link continues when nothing is loaded any more. Returns whether its connection
-/// has ended.
-pub fn interrupt_stream(shared: &Shared) -> bool {
-    let (stream, is_over) = {
-        let state = shared.replication.role.lock();
-        (state.link.stream().cloned(), state.stream_count == 0)
-    };
-    end_stream(shared, stream);
-    is_over
+/// Ends the stream, which is to continue from its offset.
+pub fn interrupt_stream(shared: &Shared) {
+    end_stream(shared, shared.replication.role.interrupt_stream());
 }
 
 /// Closes the connection with a stream.

@@ -314,6 +314,15 @@ impl Role {
         stream
     }
 
+    /// Ends the stream, which is to continue from its offset. Returns it.
+    pub fn interrupt_stream(&self) -> Option<LinkStream> {
+        let mut state = self.lock();
+        let stream = state.link.stream().cloned()?;
+        state.link = LinkState::Connect;
+        state.down_since = clock::unix_millis() / 1000;
+        Some(stream)
+    }
+
     /// Notes the end of a connection with the stream.
     pub fn note_end(&self, record: &Arc<ClientRecord>, db: DbIndex) {
         let mut state = self.lock();
@@ -359,12 +368,18 @@ impl Shared {
         let follows = is_replica || state.stream_count > 0;
         let is_down = state.link.stream().is_none();
         let flags = &self.modes.flags;
-        if !follows && flags.is_set(GlobalFlags::REPLICA) {
+        let has_changed = flags.is_set(GlobalFlags::REPLICA) != follows;
+        if has_changed && !follows {
             // The first change selects its database, whatever the replicas have followed.
             self.keyspace.log.forget_database();
         }
         flags.set(GlobalFlags::REPLICA, follows);
-        flags.set(GlobalFlags::READ_ONLY, follows && config.replica_read_only);
+        flags.set(GlobalFlags::READ_ONLY, follows && (!is_replica || config.replica_read_only));
         flags.set(GlobalFlags::STALE, is_replica && is_down && !config.replica_serve_stale_data);
+        drop(state);
+        if has_changed {
+            // What their settings make of the configuration depends on the role.
+            self.update_workers();
+        }
     }
 }

@@ -39,7 +39,8 @@ pub fn begin(shared: &'static Shared, reload: Reload, waiter: Arc<Waiter>) {
     let theirs = Arc::clone(&waiter);
     let body = move || {
         let _handler_stack = os::fault::prepare_thread();
-        while !change::interrupt_stream(shared) && !shared.modes.is_stopping() {
+        change::interrupt_stream(shared);
+        while shared.replication.role.lock().stream_count > 0 && !shared.modes.is_stopping() {
             wait_a_moment();
         }
         let reply = load(shared, reload);
