@@ -78,7 +78,7 @@ fn copy(session: &mut Session<'_>) -> Result<Comparison, MigrateError> {
         interrupt::sleep(FOLLOW_INTERVAL)?;
         let keys = link.copy_changed(&mut session.servers)?;
         session.progress.show(&Phase::CatchingUp { keys });
-        link.add_refused(&mut comparison);
+        comparison.add_refused(&link);
     }
     if session.cli.switch && comparison.is_equal() {
         let switch = Switch {
@@ -103,7 +103,7 @@ struct ScanLink {
     copier: Copier,
     /// Whether the next [`Link::settle`] copies all streams again.
     are_streams_due: bool,
-    /// The reason why the target does not have the functions.
+    /// The error because of which the target does not have the functions.
     refused_functions: Option<String>,
     /// Maximum time of [`Link::settle`] for receiving the events.
     time_max: Duration,
@@ -149,19 +149,15 @@ impl Link for ScanLink {
         self.copier.copy_across(servers, &streams)
     }
 
-    fn add_refused(&self, comparison: &mut Comparison) {
-        if let Some(reason) = &self.refused_functions {
-            comparison.differs(reason.clone());
-        }
-        let refused = &self.copier.refused;
-        if let Some(((database, key), text)) = refused.first_key_value() {
-            comparison.difference_count += refused.len() as u64;
-            comparison.lines.push(format!(
-                "  REFUSED by the target: {} keys, the first is db{database} '{}': {text}",
-                refused.len(),
-                key.escape_ascii()
-            ));
-        }
+    fn refused(&self) -> Vec<(u64, String)> {
+        let functions = self.refused_functions.as_ref();
+        let functions = functions.map(|error| (1, format!("functions are not copied: {error}")));
+        let keys = &self.copier.refused;
+        let keys = keys.first_key_value().map(|((database, key), error)| {
+            let (count, key) = (keys.len(), key.escape_ascii());
+            (count as u64, format!("by the target: {count} keys, the first is db{database} '{key}': {error}"))
+        });
+        functions.into_iter().chain(keys).collect()
     }
 }
 
@@ -192,7 +188,7 @@ fn has_all_events(flags: Option<&str>) -> bool {
     flags.is_some_and(|flags| flags.contains('E') && flags.contains('A'))
 }
 
-/// Copies the functions. Returns the reason if there are some that the target does not get.
+/// Copies the functions. Returns the error if there are some that the target does not get.
 fn copy_functions(session: &mut Session<'_>) -> Result<Option<String>, MigrateError> {
     let Servers { source, target } = &mut session.servers;
     let list = source.try_call(&["FUNCTION", "LIST"])?;
@@ -219,5 +215,5 @@ fn copy_functions(session: &mut Session<'_>) -> Result<Option<String>, MigrateEr
     };
     let Reply::Error(text) = reply else { return Ok(None) };
     let text = String::from_utf8_lossy(&text);
-    Ok(Some(format!("functions are not copied: {name}: FUNCTION {command}: {text}")))
+    Ok(Some(format!("{name}: FUNCTION {command}: {text}")))
 }

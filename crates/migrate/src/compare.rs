@@ -1,4 +1,5 @@
-//! Compares source and target: the number of keys of each database, and a sample of keys with type, expiry and value.
+//! Compares source and target: the numbers of keys of each database, with and without an expiry, and a sample of keys with
+//! type, expiry and value.
 //!
 //! The source may change meanwhile. A difference counts only if, in each of several attempts, the source's value stays equal
 //! over a time in which the target had all changes and yet another value.
@@ -53,8 +54,15 @@ impl Comparison {
         self.difference_count == 0
     }
 
-    /// Adds a difference.
-    pub fn differs(&mut self, line: String) {
+    /// Adds what the target has refused, as differences.
+    pub fn add_refused(&mut self, link: &dyn Link) {
+        for (count, text) in link.refused() {
+            self.difference_count += count;
+            self.lines.push(format!("  REFUSED {text}"));
+        }
+    }
+
+    fn differs(&mut self, line: String) {
         self.difference_count += 1;
         if self.difference_count as usize <= LISTED_MAX {
             self.lines.push(format!("  DIFFERENT {line}"));
@@ -72,10 +80,10 @@ pub fn run(
     let mut comparison = Comparison::default();
     counts(servers, link, &mut comparison)?;
     values(servers, link, sample, &mut comparison, progress)?;
-    link.add_refused(&mut comparison);
     if comparison.difference_count as usize > LISTED_MAX {
         comparison.lines.push(format!("  and {} more", comparison.difference_count as usize - LISTED_MAX));
     }
+    comparison.add_refused(link);
     Ok(comparison)
 }
 

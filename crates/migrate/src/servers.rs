@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use wire::response::Reply;
 
-use crate::compare::Comparison;
 use crate::connection::WaitLimit;
 use crate::error::MigrateError;
 use crate::server::Server;
@@ -31,8 +30,10 @@ pub trait Link {
         Ok(())
     }
 
-    /// Adds what the target has refused.
-    fn add_refused(&self, _comparison: &mut Comparison) {}
+    /// Returns what the target has refused until now: numbers of differences, with texts.
+    fn refused(&self) -> Vec<(u64, String)> {
+        Vec::new()
+    }
 }
 
 impl Servers {
