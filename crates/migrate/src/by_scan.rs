@@ -38,7 +38,7 @@ pub fn run(session: &mut Session<'_>) -> Result<Comparison, MigrateError> {
     session.record.set_stage(Stage::Begun)?;
     let result = copy(session);
     // Also after an error and Ctrl-C. The first error is the cause.
-    let restored = session.restore(Side::Source, |name| name == EVENTS_SETTING);
+    let restored = restore_events(session);
     let restored = restored.and_then(|()| session.record.remove_if_empty());
     let comparison = result?;
     restored?;
@@ -181,6 +181,19 @@ fn switch_events_on(session: &mut Session<'_>) -> Result<(), MigrateError> {
     session
         .change(Side::Source, EVENTS_SETTING, &format!("{flags}EA"))
         .map_err(|error| refused(error.to_string()))
+}
+
+/// Restores the earlier value of the setting, unless another client has changed it meanwhile.
+fn restore_events(session: &mut Session<'_>) -> Result<(), MigrateError> {
+    if !session.record.changed(Side::Source).contains(&EVENTS_SETTING) {
+        return Ok(());
+    }
+    let flags = session.servers.source.setting(EVENTS_SETTING)?;
+    session.restore(Side::Source, |name| name == EVENTS_SETTING)?;
+    match flags {
+        Some(flags) if !has_all_events(Some(&flags)) => session.servers.source.set(EVENTS_SETTING, &flags),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a value of the setting stands for events of all kinds, by the name of the event.
