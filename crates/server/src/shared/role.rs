@@ -25,6 +25,7 @@ use super::Shared;
 use super::awaited_turns::AwaitedTurns;
 use super::modes::GlobalFlags;
 use crate::connection::record::ClientRecord;
+use crate::mail::Mail;
 
 /// The interval of messages about changes that can't be written to the disk.
 const UNWRITTEN_INTERVAL_MS: i64 = 10_000;
@@ -314,8 +315,8 @@ impl Role {
         stream
     }
 
-    /// Ends the stream, which is to continue from its offset. Returns it.
-    pub fn interrupt_stream(&self) -> Option<LinkStream> {
+    /// Takes the stream out, which is to continue from its offset.
+    fn take_stream(&self) -> Option<LinkStream> {
         let mut state = self.lock();
         let stream = state.link.stream().cloned()?;
         state.link = LinkState::Connect;
@@ -357,6 +358,19 @@ impl Shared {
         {
             log::warn!("Replica is applying a command even though it is unable to write to disk.");
         }
+    }
+
+    /// Ends the stream of the primary, which is to continue from its offset. Its last requests may still run.
+    pub fn interrupt_stream(&self) {
+        self.close_stream(self.replication.role.take_stream());
+    }
+
+    /// Closes the connection with a stream.
+    pub fn close_stream(&self, stream: Option<LinkStream>) {
+        let Some(stream) = stream else { return };
+        self.clients.remove(stream.record.id);
+        let token = stream.record.place();
+        self.workers.post(token.thread(), Mail::Kill(token, stream.record.id));
     }
 
     /// Sets the modes of requests by the role, the link and the configuration. After a promotion, clients change nothing until

@@ -24,7 +24,6 @@ use super::{LoadFailed, RdbOptions, has_known_header, load_append_only, load_rdb
 use crate::connection::token::Token;
 use crate::mail::Mail;
 use crate::persistence::{append_only, saving};
-use crate::replication::change;
 use crate::shared::Shared;
 use crate::shared::loading::Loading;
 
@@ -39,7 +38,7 @@ pub fn begin(shared: &'static Shared, reload: Reload, waiter: Arc<Waiter>) {
     let theirs = Arc::clone(&waiter);
     let body = move || {
         let _handler_stack = os::fault::prepare_thread();
-        change::interrupt_stream(shared);
+        shared.interrupt_stream();
         while shared.replication.role.lock().stream_count > 0 && !shared.modes.is_stopping() {
             wait_a_moment();
         }
