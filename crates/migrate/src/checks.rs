@@ -3,8 +3,9 @@
 use wire::response::Reply;
 
 use crate::error::MigrateError;
+use crate::fence;
 use crate::info::Role;
-use crate::record::Side;
+use crate::record::{Side, Stage};
 use crate::session::{Relation, Session};
 
 /// Checks that the options name two servers.
@@ -24,6 +25,7 @@ pub fn are_two(session: &mut Session<'_>) -> Result<(), MigrateError> {
 /// Checks the roles and contents of both servers. Returns whether the target is a replica of the source already.
 pub fn may_move(session: &mut Session<'_>) -> Result<bool, MigrateError> {
     let relation = session.relation()?;
+    has_reachable_target(session)?;
     let source = session.servers.source.info("replication")?;
     let (source_name, target_name) = (session.servers.source.name(), session.servers.target.name());
     if let Relation::Reversed { .. } = relation {
@@ -37,6 +39,18 @@ pub fn may_move(session: &mut Session<'_>) -> Result<bool, MigrateError> {
         )));
     }
     let is_attached = matches!(relation, Relation::Attached { .. });
+    if is_attached && session.cli.by_scan {
+        return Err(MigrateError::refused(format!(
+            "{target_name} is a replica of {source_name}: switch without --by-scan, or --undo first"
+        )));
+    }
+    if !is_attached && session.record.stage() != Stage::Begun {
+        return Err(MigrateError::refused(format!(
+            "the switch from {source_name} to {target_name} is complete, and {target_name} may have writes since then: --undo \
+             --discard first, or remove the record {} if it is out of date",
+            session.record.path().display()
+        )));
+    }
     if !is_attached && let Role::Replica { primary, .. } = session.servers.target.info("replication")?.role()
     {
         return Err(MigrateError::refused(format!(
@@ -55,6 +69,9 @@ pub fn may_move(session: &mut Session<'_>) -> Result<bool, MigrateError> {
             )));
         }
     }
+    if !session.cli.by_scan {
+        has_databases(session)?;
+    }
     if !is_attached {
         let keys: u64 = session.servers.target.keyspace()?.values().map(|counts| counts.keys).sum();
         if keys > 0 && !session.cli.overwrite {
@@ -64,6 +81,36 @@ pub fn may_move(session: &mut Session<'_>) -> Result<bool, MigrateError> {
         }
     }
     Ok(is_attached)
+}
+
+/// Checks that the source can reach the target by its address.
+fn has_reachable_target(session: &Session<'_>) -> Result<(), MigrateError> {
+    let (cli, target) = (session.cli, session.address(Side::Target));
+    // A given address is taken as it is.
+    if cli.reverse && cli.to_as.is_none() && target.is_loopback() && !cli.from.address.is_loopback() {
+        return Err(MigrateError::refused(format!(
+            "--reverse makes the source {} a replica of {target}, which is the source's own machine there: --to-as gives the \
+             address by which the source reaches the target",
+            cli.from.address
+        )));
+    }
+    Ok(())
+}
+
+/// Checks that the target has every database that the source may write to. A replica applies writes to another one in a
+/// wrong database.
+fn has_databases(session: &mut Session<'_>) -> Result<(), MigrateError> {
+    let mut count = |side| -> Result<Option<u32>, MigrateError> {
+        Ok(session.server(side).setting("databases")?.and_then(|count| count.parse().ok()))
+    };
+    match (count(Side::Source)?, count(Side::Target)?) {
+        (Some(source), Some(target)) if target < source => Err(MigrateError::refused(format!(
+            "{} has {source} databases, but {} has only {target}: set databases to {source} there, and restart it",
+            session.servers.source.name(),
+            session.servers.target.name()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Prints what may go wrong later.
@@ -82,6 +129,14 @@ pub fn warn(session: &mut Session<'_>) -> Result<(), MigrateError> {
     if limit > 0 && limit < used {
         session.progress.line(&format!(
             "warning: the target may use {limit} bytes (maxmemory), but the source uses {used}: keys may be evicted or refused"
+        ));
+    }
+    if let Some((name, count)) = fence::limit(&mut session.servers.target)?
+        && count != "0"
+        && !fence::is_raised(&mut session.servers.target)?
+    {
+        session.progress.line(&format!(
+            "warning: the target refuses writes while it has fewer than {count} replicas ({name})"
         ));
     }
     let (source, target) = (session.address(Side::Source), &session.cli.to.address);
