@@ -197,8 +197,9 @@ fn describe_failure(session: &mut Session<'_>, error: &MigrateError) {
     if !matches!(error, MigrateError::Interrupted(_)) {
         return;
     }
-    let is_attached = matches!(session.relation(), Ok(Relation::Attached { .. }));
-    session.progress.line(match (session.cli.undo, is_attached, session.cli.by_scan) {
+    let goes_on = matches!(session.relation(), Ok(Relation::Attached { .. }))
+        || is_unfinished_reversal(session).is_ok_and(|is_unfinished| is_unfinished);
+    session.progress.line(match (session.cli.undo, goes_on, session.cli.by_scan) {
         (true, ..) => "go on: the same command",
         (_, true, _) => "go on: the same command, which goes on from this state",
         (_, _, true) => "go on: the same command with --overwrite, which copies all keys again",

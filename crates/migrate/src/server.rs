@@ -2,14 +2,18 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ClientConfig;
 use wire::response::Reply;
 
-use crate::address::ServerUrl;
+use crate::address::{HostPort, ServerUrl};
 use crate::connection::{Connection, WaitLimit, is_timeout};
 use crate::error::MigrateError;
 use crate::info::{Info, Keyspace, Position, Role};
+
+/// Time to wait for a server that may be another one.
+const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A server of the move.
 pub struct Server {
@@ -143,6 +147,13 @@ impl Server {
     /// Returns what changes with each start of the server, if it tells that.
     pub fn run_id(&mut self) -> Result<Option<String>, MigrateError> {
         Ok(self.info("server")?.field("run_id").map(str::to_owned))
+    }
+
+    /// Returns the run ID of the server at another address that accepts the same login, if this tool reaches one.
+    pub fn run_id_at(&self, address: &HostPort) -> Option<String> {
+        let url = ServerUrl { address: address.clone(), ..self.url.clone() };
+        let wait_limit = WaitLimit { reply_time_max: PROBE_TIME_MAX, ..self.wait_limit };
+        Server::connect(self.side, &url, self.encryption.as_ref(), wait_limit).ok()?.run_id().ok()?
     }
 
     /// Returns a setting; `None` if the server does not have it, or refuses `CONFIG`.

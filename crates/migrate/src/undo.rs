@@ -17,7 +17,14 @@ pub fn run(session: &mut Session<'_>) -> Result<(), MigrateError> {
     match session.relation()? {
         Relation::Attached { .. } => detach(session),
         Relation::Reversed { is_linked: false } if session.cli.discard => reopen(session),
-        Relation::Reversed { .. } => switch_back(session),
+        Relation::Reversed { is_linked } => {
+            if !is_linked {
+                session.progress.line(
+                    "the source has no link to the target; --undo --discard makes it the primary without waiting for one",
+                );
+            }
+            switch_back(session)
+        }
         Relation::Separate if session.record.stage() != Stage::Begun => reopen(session),
         // Its primary is another server at the same address.
         Relation::Separate if session.record.is_stored() && is_replica_at_source_address(session)? => {
