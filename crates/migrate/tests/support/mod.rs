@@ -192,7 +192,10 @@ pub fn proxy_to(
             let (mut client, mut server) = (client.unwrap(), TcpStream::connect(server()).unwrap());
             let (mut replies, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
             // Either connection may be closed at any time.
-            thread::spawn(move || drop(io::copy(&mut replies, &mut to_client)));
+            thread::spawn(move || {
+                drop(io::copy(&mut replies, &mut to_client));
+                drop(to_client.shutdown(std::net::Shutdown::Both));
+            });
             let change = Arc::clone(&change);
             thread::spawn(move || {
                 let mut bytes = vec![0; 64 * 1024];
