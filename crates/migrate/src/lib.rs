@@ -34,6 +34,7 @@ use crate::cli::Cli;
 use crate::compare::Comparison;
 use crate::connection::WaitLimit;
 use crate::error::MigrateError;
+use crate::info::Role;
 use crate::progress::Progress;
 use crate::record::{Record, Side, Stage};
 use crate::replication::ReplicaLink;
@@ -210,7 +211,9 @@ fn describe_failure(session: &mut Session<'_>, error: &MigrateError) {
 /// Prints the state that both servers are in, and how to undo it.
 fn describe(session: &mut Session<'_>) {
     let (source, target) = (session.servers.source.name(), session.servers.target.name());
-    let state = match session.relation() {
+    let relation = session.relation();
+    let is_separate = matches!(relation, Ok(Relation::Separate));
+    let state = match relation {
         Ok(Relation::Attached { is_linked }) => {
             let link = if is_linked { "up" } else { "down" };
             format!("{source} is the primary, and {target} is its replica (link {link})")
@@ -222,18 +225,27 @@ fn describe(session: &mut Session<'_>) {
         Ok(Relation::Separate) if session.record.is_stored() && session.record.stage() != Stage::Begun => {
             format!("{target} is the primary, whose writes {source} does not get")
         }
-        Ok(Relation::Separate) => format!("{source} and {target} are primaries of their own"),
+        Ok(Relation::Separate) => format!("neither {source} nor {target} replicates from the other"),
         Err(error) => format!("unknown, because a server does not reply ({error})"),
     };
     session.progress.line(&format!("state: {state}"));
     for side in [Side::Source, Side::Target] {
-        // An error is in the line above, or the next command names it.
-        if fence::is_raised(session.server(side)).is_ok_and(|is_raised| is_raised) {
-            let name = session.server(side).name();
-            session.progress.line(&format!("       {name} refuses writes"));
-        }
+        describe_server(session.servers.get(side), is_separate, &session.progress);
     }
     if session.record.is_stored() {
         session.progress.line(&format!("undo:  {}", session.cli.undo_command()));
+    }
+}
+
+/// Prints what the relation of the servers does not tell. An error is in the lines above, or the next command names it.
+fn describe_server(server: &mut Server, is_separate: bool, progress: &Progress) {
+    let name = server.name();
+    if is_separate
+        && let Ok(Role::Replica { primary, .. }) = server.info("replication").map(|info| info.role())
+    {
+        progress.line(&format!("       {name} is a replica of {primary}"));
+    }
+    if fence::is_raised(server).is_ok_and(|is_raised| is_raised) {
+        progress.line(&format!("       {name} refuses writes"));
     }
 }

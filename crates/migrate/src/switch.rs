@@ -88,9 +88,10 @@ impl Switch {
     /// Lets the old primary accept writes again.
     fn take_back(self, session: &mut Session<'_>, hold: &Hold) {
         let name = session.server(self.old).name();
-        let lifted = fence::lift(session, self.old).and_then(|()| hold.end(session));
+        // A fence that was there before stays.
+        let lifted = session.restore(self.old, fence::is_fence).and_then(|()| hold.end(session));
         session.progress.line(&match lifted {
-            Ok(()) => format!("{name} accepts writes again"),
+            Ok(()) => format!("{name} accepts writes as before"),
             Err(error) => format!(
                 "{name} may still hold writes back, because that can't be ended ({error}): a pause ends by itself, --undo \
                  restores the settings"

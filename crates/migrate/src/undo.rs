@@ -68,29 +68,49 @@ fn without_record(session: &mut Session<'_>) -> Result<(), MigrateError> {
     Ok(())
 }
 
-/// Detaches a target that is a replica of a source that can't be reached. What is to be undone in the source stays recorded.
+/// Detaches a target that is a replica of a source that can't be reached; with `--discard`, lets a fenced one accept writes. What
+/// is to be undone in the source stays recorded.
 ///
 /// # Errors
-/// `unreachable`, if the target is not a replica of the source: then the state can't be told without the source.
+/// `unreachable` in any other state, which can't be told without the source.
 pub fn without_source(
     cli: &Cli,
     mut target: Server,
     mut record: Record,
     unreachable: MigrateError,
 ) -> Result<(), MigrateError> {
-    match target.info("replication")?.role() {
-        Role::Replica { primary, .. } if primary == *cli.source_address() => {}
+    let is_attached = match target.info("replication")?.role() {
+        Role::Replica { primary, .. } if primary == *cli.source_address() => true,
+        Role::Primary if fence::is_raised(&mut target)? => false,
         _ => return Err(unreachable),
+    };
+    if !is_attached && !cli.discard {
+        return Err(MigrateError::refused(format!(
+            "{unreachable}: the source may have writes that the target does not have. {} refuses writes; --undo --discard lets \
+             it accept them without those",
+            target.name()
+        )));
     }
     let progress = Progress::new(!cli.no_progress);
     progress.line(&format!("{unreachable}: the source could not be reached, so only the target is changed"));
-    replication::detach(&mut target)?;
-    if record.is_stored() {
-        record.restore(Side::Target, &mut target, |_| true)?;
-    } else {
+    if is_attached {
+        replication::detach(&mut target)?;
+    }
+    record.restore(Side::Target, &mut target, |_| true)?;
+    if is_attached && !record.is_stored() {
         progress.line(&login_stays(&target));
     }
-    progress.line(&detached(&mut target)?);
+    if let Some(line) = fence::lift_unrecorded(&mut target)? {
+        progress.line(&line);
+    }
+    progress.line(&if is_attached {
+        detached(&mut target)?
+    } else {
+        format!(
+            "undone: {} accepts writes again; keep clients away from the source when it is back",
+            target.name()
+        )
+    });
     let remaining = record.changed(Side::Source).join(", ");
     if remaining.is_empty() {
         progress.line("no settings of the source remain to be restored");

@@ -35,7 +35,7 @@ fn expect_not_switched(servers: &Move, options: &str, words: &str) {
     let output = servers.run(&format!("--switch {options}"));
     let text = text(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains(words) && text.contains("accepts writes again"), "{text}");
+    assert!(text.contains(words) && text.contains("accepts writes as before"), "{text}");
     assert!(!text.contains("is the primary now") && !text.contains("refuses writes\n"), "{text}");
     assert_eq!(call(&mut servers.source(), &["SET", "later", "1"]), "OK");
 }
@@ -92,6 +92,12 @@ fn a_target_that_is_detached_while_writes_are_held_back_ends_the_switch() {
         // The record is of the move without a proxy.
         std::fs::remove_file(servers.state()).unwrap();
         expect_not_switched(&servers, "", "it is not a replica any more");
+        // A fence that was there before stays.
+        let port = servers.source.address().port().to_string();
+        assert_eq!(call(&mut servers.target(), &["REPLICAOF", "127.0.0.1", &port]), "OK");
+        call(&mut servers.source(), &["CONFIG", "SET", FENCE, "1000000"]);
+        servers.refused("--switch", 1, "it is not a replica any more");
+        assert!(call(&mut servers.source(), &["SET", "a", "b"]).starts_with("NOREPLICAS"));
     }
 }
 
@@ -203,6 +209,18 @@ fn a_source_is_opened_without_its_dead_target() {
         servers.step("--undo --discard", "the target could not be reached");
         assert_eq!(call(&mut servers.source(), &["SET", "a", "b"]), "OK", "{options}");
     }
+}
+
+#[test]
+fn a_fenced_target_is_opened_without_its_dead_source() {
+    let Some(valkey) = valkey() else { return };
+    let mut servers = Move::new(&valkey, &valkey);
+    servers.step("--switch", "switched");
+    servers.step("--undo --discard", "accepts writes again");
+    servers.source.kill().unwrap();
+    servers.refused("--undo", 1, "--undo --discard lets it accept them");
+    servers.step("--undo --discard", "the source could not be reached");
+    assert_eq!(call(&mut servers.target(), &["SET", "a", "b"]), "OK");
 }
 
 #[test]
