@@ -16,8 +16,9 @@ Examples:
                         makes the server on 127.0.0.1:6379 a replica of 10.0.0.5, waits, compares
   broadloom migrate --from redis://10.0.0.5:6379 --switch
                         the same, and then makes it the primary; the source refuses writes from then on
-  broadloom migrate --from redis://10.0.0.5:6379 --switch --reverse
-                        the same, and the source becomes a replica of it: the way back stays open
+  broadloom migrate --from redis://10.0.0.5:6379 --to-as 10.0.0.6:6379 --switch --reverse
+                        the same, and the source becomes a replica of it, which it reaches at 10.0.0.6: the way back
+                        stays open
   broadloom migrate --from redis://10.0.0.5:6379 --undo
                         undoes the last step: before the switch and after it
   broadloom migrate --from rediss://app:secret@cache.example:6380 --cacert ca.pem --by-scan --switch
