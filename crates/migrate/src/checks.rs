@@ -27,12 +27,12 @@ pub fn are_two(session: &mut Session<'_>) -> Result<(), MigrateError> {
 /// the source already.
 pub fn may_move(session: &mut Session<'_>) -> Result<bool, MigrateError> {
     let is_attached = has_fitting_roles(session)?;
-    has_reachable_target(session.cli)?;
     if !session.cli.by_scan {
         has_databases(session)?;
-        for side in [Side::Source, Side::Target] {
-            is_at_its_address(session, side)?;
-        }
+        is_at_its_address(session, Side::Source)?;
+    }
+    if session.cli.reverse {
+        may_reverse(session)?;
     }
     for side in [Side::Source, Side::Target] {
         let server = session.server(side);
@@ -56,6 +56,12 @@ pub fn may_move(session: &mut Session<'_>) -> Result<bool, MigrateError> {
         }
     }
     Ok(is_attached)
+}
+
+/// Checks that the source reaches the target, and no other server, by its address.
+pub fn may_reverse(session: &mut Session<'_>) -> Result<(), MigrateError> {
+    has_reachable_target(session.cli)?;
+    is_at_its_address(session, Side::Target)
 }
 
 /// Checks the roles. Returns whether the target is a replica of the source already.
@@ -97,7 +103,7 @@ fn has_fitting_roles(session: &mut Session<'_>) -> Result<bool, MigrateError> {
 fn has_reachable_target(cli: &Cli) -> Result<(), MigrateError> {
     let target = cli.target_address();
     // A given address is taken as it is.
-    if cli.reverse && cli.to_as.is_none() && target.is_loopback() && !cli.from.address.is_loopback() {
+    if cli.to_as.is_none() && target.is_loopback() && !cli.from.address.is_loopback() {
         return Err(MigrateError::refused(format!(
             "--reverse makes the source {} a replica of {target}, which is the source's own machine there: --to-as gives the \
              address by which the source reaches the target",

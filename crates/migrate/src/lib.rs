@@ -94,10 +94,7 @@ fn run_step(session: &mut Session<'_>) -> Result<(), MigrateError> {
         return undo::run(session).inspect_err(|error| describe_failure(session, error));
     }
     if is_unfinished_reversal(session)? {
-        session
-            .progress
-            .line("the source is a replica of the target already: only its fence is to be lifted");
-        let finished = switch::finish_reversal(session, Side::Source);
+        let finished = finish_reversal(session);
         finished.inspect_err(|error| describe_failure(session, error))?;
         conclude_switch(session);
         return Ok(());
@@ -110,11 +107,30 @@ fn run_step(session: &mut Session<'_>) -> Result<(), MigrateError> {
     conclude(session, &comparison)
 }
 
-/// Whether an earlier run ended after it had made the source a replica, but before it lifted its fence.
+/// Whether the target is the primary, and only the reversal is left to do: the source refuses writes since the switch.
 fn is_unfinished_reversal(session: &mut Session<'_>) -> Result<bool, MigrateError> {
-    Ok(session.cli.reverse
-        && matches!(session.relation()?, Relation::Reversed { .. })
-        && fence::is_raised(&mut session.servers.source)?)
+    let is_due = match session.relation()? {
+        Relation::Reversed { .. } => true,
+        Relation::Separate => {
+            session.record.stage() == Stage::Switched
+                && session.servers.source.info("replication")?.role() == Role::Primary
+        }
+        Relation::Attached { .. } => false,
+    };
+    Ok(is_due && session.cli.reverse && fence::is_raised(&mut session.servers.source)?)
+}
+
+fn finish_reversal(session: &mut Session<'_>) -> Result<(), MigrateError> {
+    if session.relation()? == Relation::Separate {
+        session.progress.line("the target is the primary already: only the reversal is left");
+        checks::may_reverse(session)?;
+        replication::attach(session, Side::Source, Stage::Reversed)?;
+    } else {
+        session
+            .progress
+            .line("the source is a replica of the target already: only its fence is to be lifted");
+    }
+    switch::finish_reversal(session, Side::Source)
 }
 
 /// Makes the target a replica of the source, follows it, compares, and switches if that is wanted.

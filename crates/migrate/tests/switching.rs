@@ -161,7 +161,10 @@ fn a_source_is_not_made_a_replica_of_another_server() {
     servers.refused(&reverse(proxy_to(next, |_| ())), 1, "replicates from another server");
     assert_eq!(call(&mut servers.target(), &["GET", "later"]), "1");
     assert!(call(&mut servers.source(), &["SET", "a", "b"]).starts_with("NOREPLICAS"));
-    servers.step("--undo --discard", "accepts writes again");
+    servers.step("--switch --reverse", "only the reversal is left");
+    assert_eq!(call(&mut servers.source(), &["GET", "later"]), "1");
+    assert!(call(&mut servers.source(), &["SET", "a", "b"]).starts_with("READONLY"));
+    servers.step("--undo", "clients are to be pointed to the source");
     assert_eq!(call(&mut servers.source(), &["SET", "a", "b"]), "OK");
 }
 
