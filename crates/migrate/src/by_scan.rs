@@ -74,6 +74,9 @@ fn copy(session: &mut Session<'_>) -> Result<Comparison, MigrateError> {
     link.settle(&mut session.servers)?;
     let mut comparison =
         compare::run(&mut session.servers, &mut link, session.cli.sample, &mut session.progress)?;
+    if session.cli.follow && comparison.is_equal() {
+        crate::print(session, &comparison);
+    }
     while session.cli.follow && comparison.is_equal() {
         interrupt::sleep(FOLLOW_INTERVAL)?;
         let keys = link.copy_changed(&mut session.servers)?;
