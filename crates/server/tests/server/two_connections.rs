@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
+use crate::diskless_loading::large_snapshot;
 use crate::support::peer::{Peer, SELECT};
 use crate::support::primary::{ID, Link, Played, SNAPSHOT};
 use crate::support::synchronising::expect_synchronised;
@@ -275,6 +276,21 @@ fn a_lost_channel_ends_the_attempt() {
     channel.0.write_all(SNAPSHOT).unwrap();
     main.expect_acknowledged(100);
     assert_eq!(client.text(&["MGET", "old", "k"]), "\nv");
+}
+
+#[test]
+fn a_channel_that_is_closed_behind_the_snapshot_is_read_to_its_end() {
+    // For each key a while, in microseconds: what is received has to wait in the connection.
+    let options = ["--key-load-delay", "1000", "--repl-diskless-load", "flush-before-load"];
+    let server = Server::start(&[REDIS_FORM, &options].concat());
+    let played = Played::new();
+    let mut client = played.is_followed_by(&server);
+    let snapshot = large_snapshot(500);
+    let (mut main, mut channel) = played.begin_with(snapshot.len());
+    channel.0.write_all(&snapshot).unwrap();
+    drop(channel);
+    main.expect_acknowledged(100);
+    assert_eq!(client.text(&["DBSIZE"]), "500");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! A primary that a test plays.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::TcpListener;
 
 use wire::response::Reply;
 
 use super::peer::Peer;
-use super::{Client, PATIENCE, Server, shown};
+use super::{Client, PATIENCE, Server, shown, wait_for};
 
 pub const ID: &str = "0123456789012345678901234567890123456789";
 
@@ -34,7 +34,13 @@ impl Played {
 
     /// Accepts a connection, and answers up to `PSYNC` or `SYNC`. Returns all words.
     pub fn accept(&self) -> (Link, String) {
-        let (stream, _) = self.0.accept().unwrap();
+        self.0.set_nonblocking(true).unwrap();
+        let stream = wait_for(|| match self.0.accept() {
+            Ok((stream, _)) => Some(stream),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            Err(error) => panic!("{error}"),
+        });
+        stream.set_nonblocking(false).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         let mut link = Link(Peer(stream), Vec::new());
@@ -50,8 +56,13 @@ impl Played {
         }
     }
 
-    /// Both connections in the form of Redis, up to the first bytes of the snapshot, whose offset is 100.
+    /// Both connections in the form of Redis, up to the first bytes of [`SNAPSHOT`], whose offset is 100.
     pub fn begin(&self) -> (Link, Peer) {
+        self.begin_with(SNAPSHOT.len())
+    }
+
+    /// As [`Self::begin`], with a snapshot of this size.
+    pub fn begin_with(&self, size: usize) -> (Link, Peer) {
         let (mut main, words) = self.accept();
         assert!(words.contains("capa rdb-channel-repl"), "{words}");
         main.0.send("+RDBCHANNELSYNC 7\r\n");
@@ -59,7 +70,7 @@ impl Played {
         let introduction = "rdb-only 1 rdb-channel 1 ";
         assert!(words.contains(introduction) && words.contains("main-ch-client-id 7 "), "{words}");
         assert!(words.ends_with("PSYNC ? -1 "), "{words}");
-        channel.send(&format!("\n+FULLRESYNC {ID} 100\r\n${}\r\n", SNAPSHOT.len()));
+        channel.send(&format!("\n+FULLRESYNC {ID} 100\r\n${size}\r\n"));
         (main, channel)
     }
 }
