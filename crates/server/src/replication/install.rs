@@ -143,8 +143,9 @@ fn leave_history(shared: &Shared, of: SnapshotOf) -> bool {
     is_current
 }
 
-/// Begins the append-only file anew, whose base is of the former data.
+/// Begins the append-only file anew, whose base is of the former data. It is not switched on or off meanwhile.
 fn renew_append_only(shared: &'static Shared) {
+    let _setting = shared.config.lock_changes();
     if !shared.config.load().appendonly {
         return;
     }
