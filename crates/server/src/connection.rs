@@ -200,7 +200,8 @@ impl Connection {
         self.record.memory_charge.set(if self.is_charged() { self.memory_bytes() } else { 0 })
     }
 
-    fn is_charged(&self) -> bool {
+    /// Whether its memory counts for `maxmemory-clients`.
+    pub fn is_charged(&self) -> bool {
         !self.record.is_primary && !self.client.session.flags.contains(SessionFlags::REPLICA)
     }
 

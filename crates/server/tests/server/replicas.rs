@@ -505,7 +505,8 @@ fn replicas_that_must_know_the_size_share_a_file_without_a_name() {
 
 #[test]
 fn a_replica_is_not_closed_for_the_memory_of_clients() {
-    let server = Server::start(&[OPTIONS, &["--maxmemory-clients", "1mb"]].concat());
+    let server =
+        Server::start(&[OPTIONS, &["--maxmemory-clients", "1mb", "--rdbcompression", "no"]].concat());
     let mut client = server.client();
     for number in 0..200 {
         client.text(&["SET", &format!("key:{number}"), &"x".repeat(100_000)]);

@@ -369,7 +369,7 @@ fn a_position_at_the_end_of_all_numbers_is_not_taken_up() {
         std::fs::write(directory.path("dump.rdb"), file.finish()).unwrap();
         let server = Server::start(&["--dir", &directory.path("")]);
         let mut client = server.client();
-        assert_eq!(field(&mut client, "second_repl_offset"), "-1");
-        assert_eq!(field(&mut client, "master_repl_offset"), "0");
+        assert_eq!(field(&mut client, "replication", "second_repl_offset"), "-1");
+        assert_eq!(field(&mut client, "replication", "master_repl_offset"), "0");
     }
 }
