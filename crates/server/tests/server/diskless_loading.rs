@@ -21,7 +21,7 @@ fn library(name: &str) -> String {
 }
 
 /// A snapshot with a function and this many keys of 10,000 bytes.
-pub fn large_snapshot(key_count: usize) -> Vec<u8> {
+fn large_snapshot(key_count: usize) -> Vec<u8> {
     let text = |text: &[u8], bytes: &mut Vec<u8>| {
         bytes.extend([0x40 | (text.len() >> 8) as u8, text.len() as u8]);
         bytes.extend(text);

@@ -4,7 +4,6 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use crate::diskless_loading::large_snapshot;
 use crate::support::peer::{Peer, SELECT};
 use crate::support::primary::{ID, Link, Played, SNAPSHOT};
 use crate::support::synchronising::expect_synchronised;
@@ -279,18 +278,22 @@ fn a_lost_channel_ends_the_attempt() {
 }
 
 #[test]
-fn a_channel_that_is_closed_behind_the_snapshot_is_read_to_its_end() {
-    // For each key a while, in microseconds: what is received has to wait in the connection.
-    let options = ["--key-load-delay", "1000", "--repl-diskless-load", "flush-before-load"];
-    let server = Server::start(&[REDIS_FORM, &options].concat());
+fn a_stream_that_ends_while_it_is_not_received_is_read_to_its_end() {
+    let server = Server::start(&["--replica-full-sync-buffer-limit", "1mb", "--repl-rdb-channel", "yes"]);
     let played = Played::new();
     let mut client = played.is_followed_by(&server);
-    let snapshot = large_snapshot(500);
-    let (mut main, mut channel) = played.begin_with(snapshot.len());
-    channel.0.write_all(&snapshot).unwrap();
-    drop(channel);
-    main.expect_acknowledged(100);
-    assert_eq!(client.text(&["DBSIZE"]), "500");
+    let (mut main, mut channel) = played.begin();
+    let large = request(&["SET", "large", &"x".repeat(1_200_000)]);
+    main.0.send(&large);
+    server.log_line("Replication buffer limit has been reached");
+    let last = request(&["SET", "kept", "1"]);
+    main.0.send(&last);
+    main.0.0.shutdown(std::net::Shutdown::Write).unwrap();
+    channel.0.write_all(SNAPSHOT).unwrap();
+    let (_, words) = played.accept();
+    assert!(words.ends_with(&format!("PSYNC {ID} {} ", 101 + large.len() + last.len())), "{words}");
+    client.text(&["SELECT", "2"]);
+    assert_eq!(client.text(&["GET", "kept"]), "1");
 }
 
 #[test]

@@ -56,13 +56,8 @@ impl Played {
         }
     }
 
-    /// Both connections in the form of Redis, up to the first bytes of [`SNAPSHOT`], whose offset is 100.
+    /// Both connections in the form of Redis, up to the first bytes of the snapshot, whose offset is 100.
     pub fn begin(&self) -> (Link, Peer) {
-        self.begin_with(SNAPSHOT.len())
-    }
-
-    /// As [`Self::begin`], with a snapshot of this size.
-    pub fn begin_with(&self, size: usize) -> (Link, Peer) {
         let (mut main, words) = self.accept();
         assert!(words.contains("capa rdb-channel-repl"), "{words}");
         main.0.send("+RDBCHANNELSYNC 7\r\n");
@@ -70,7 +65,7 @@ impl Played {
         let introduction = "rdb-only 1 rdb-channel 1 ";
         assert!(words.contains(introduction) && words.contains("main-ch-client-id 7 "), "{words}");
         assert!(words.ends_with("PSYNC ? -1 "), "{words}");
-        channel.send(&format!("\n+FULLRESYNC {ID} 100\r\n${size}\r\n"));
+        channel.send(&format!("\n+FULLRESYNC {ID} 100\r\n${}\r\n", SNAPSHOT.len()));
         (main, channel)
     }
 }
