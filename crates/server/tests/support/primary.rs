@@ -32,8 +32,8 @@ impl Played {
         client
     }
 
-    /// Accepts a connection, and answers up to `PSYNC` or `SYNC`. Returns all words.
-    pub fn accept(&self) -> (Link, String) {
+    /// Accepts a connection.
+    pub fn accept_silently(&self) -> Link {
         self.0.set_nonblocking(true).unwrap();
         let stream = wait_for(|| match self.0.accept() {
             Ok((stream, _)) => Some(stream),
@@ -43,7 +43,12 @@ impl Played {
         stream.set_nonblocking(false).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        let mut link = Link(Peer(stream), Vec::new());
+        Link(Peer(stream), Vec::new())
+    }
+
+    /// Accepts a connection, and answers up to `PSYNC` or `SYNC`. Returns all words.
+    pub fn accept(&self) -> (Link, String) {
+        let mut link = self.accept_silently();
         let mut all = String::new();
         loop {
             let words = link.request().expect("it is open");
