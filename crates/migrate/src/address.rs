@@ -79,7 +79,13 @@ impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://", if self.is_encrypted { "rediss" } else { "redis" })?;
         if let Some(user) = &self.user {
-            write!(f, "{user}@")?;
+            for byte in user.bytes() {
+                match char::from(byte) {
+                    plain if plain.is_ascii_alphanumeric() || "-._~".contains(plain) => write!(f, "{plain}")?,
+                    _ => write!(f, "%{byte:02X}")?,
+                }
+            }
+            write!(f, "@")?;
         }
         write!(f, "{}", self.address)
     }

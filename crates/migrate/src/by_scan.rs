@@ -1,9 +1,10 @@
 //! `--by-scan`: for sources that refuse replication, a copy by `SCAN`, `DUMP` and `RESTORE`. Keyspace events name the keys
 //! that change meanwhile, which are copied again.
 //!
-//! Weaker than replication: the target never shows the state of one instant, a transaction arrives key by key, changes
-//! without events (`FLUSHALL`, `FLUSHDB`, `SWAPDB`) are noticed by the numbers of keys only, and scripts, ACL users and
-//! settings are not copied. Under paused writes, the last events make both equal.
+//! Weaker than replication: the target never shows the state of one instant, a transaction arrives key by key, and scripts,
+//! ACL users and settings are not copied. Some changes have no events: `FLUSHALL`, `FLUSHDB` and `SWAPDB` are noticed by the
+//! numbers of keys only; `XREADGROUP`, `XACK`, `XCLAIM` and `XAUTOCLAIM` change streams, so these are copied again. Under
+//! paused writes, the last events and all streams make both equal.
 
 mod copier;
 mod events;
@@ -19,7 +20,7 @@ use crate::compare::{self, Comparison};
 use crate::error::MigrateError;
 use crate::progress::Phase;
 use crate::record::{Side, Stage};
-use crate::servers::{Link, Servers};
+use crate::servers::{DatabaseKey, Link, Servers};
 use crate::session::Session;
 use crate::switch::Switch;
 
@@ -37,10 +38,10 @@ pub fn run(session: &mut Session<'_>) -> Result<Comparison, MigrateError> {
     session.record.set_stage(Stage::Begun)?;
     let result = copy(session);
     // Also after an error and Ctrl-C. The first error is the cause.
-    let restored = session.restore(Side::Source, |name| name == EVENTS_SETTING);
+    let restored = restore_events(session);
+    let restored = restored.and_then(|()| session.record.remove_if_empty());
     let comparison = result?;
     restored?;
-    session.record.remove_if_empty()?;
     Ok(comparison)
 }
 
@@ -52,29 +53,32 @@ fn copy(session: &mut Session<'_>) -> Result<Comparison, MigrateError> {
         switch_events_on(session)?;
         Some(Events::subscribe(&session.servers.source)?)
     };
-    let mut link =
-        ScanLink { events, copier: Copier::new(&mut session.servers.source)?, time_max: session.cli.timeout };
+    let mut link = ScanLink {
+        events,
+        are_events_assumed: session.cli.events.assume_events,
+        copier: Copier::new(&mut session.servers.source)?,
+        are_streams_due: false,
+        refused_functions: None,
+        time_max: session.cli.timeout,
+    };
     link.copier.copy_all(&mut session.servers, &mut session.progress)?;
-    copy_functions(session)?;
+    link.refused_functions = copy_functions(session)?;
     session.progress.show(&Phase::CatchingUp { keys: 0 });
     link.settle(&mut session.servers)?;
     let (source, target) = (session.servers.source.keyspace()?, session.servers.target.keyspace()?);
-    if !has_equal_counts(&source, &target) {
+    // An earlier copy may have left as many keys as the source has, but others.
+    if session.cli.overwrite || !has_equal_counts(&source, &target) {
         link.copier.reconcile(&mut session.servers)?;
-        link.settle(&mut session.servers)?;
     }
+    link.are_streams_due = true;
+    link.settle(&mut session.servers)?;
     let mut comparison =
         compare::run(&mut session.servers, &mut link, session.cli.sample, &mut session.progress)?;
-    if let Some(first) = &link.copier.first_refused {
-        comparison.difference_count += link.copier.refused_count;
-        let line =
-            format!("  REFUSED by the target: {} keys, the first is {first}", link.copier.refused_count);
-        comparison.lines.push(line);
-    }
-    while session.cli.follow {
+    while session.cli.follow && comparison.is_equal() {
         interrupt::sleep(FOLLOW_INTERVAL)?;
         let keys = link.copy_changed(&mut session.servers)?;
         session.progress.show(&Phase::CatchingUp { keys });
+        comparison.add_refused(&link);
     }
     if session.cli.switch && comparison.is_equal() {
         let switch = Switch {
@@ -83,6 +87,7 @@ fn copy(session: &mut Session<'_>) -> Result<Comparison, MigrateError> {
             is_reversed: false,
             is_fenced: !session.cli.no_fence,
         };
+        link.are_streams_due = true;
         link.time_max = session.cli.pause_max;
         switch.run(session, &mut link)?;
     }
@@ -93,7 +98,13 @@ fn copy(session: &mut Session<'_>) -> Result<Comparison, MigrateError> {
 struct ScanLink {
     /// Absent with `--no-events`.
     events: Option<Events>,
+    /// Whether the setting of the events can't be read.
+    are_events_assumed: bool,
     copier: Copier,
+    /// Whether the next [`Link::settle`] copies all streams again.
+    are_streams_due: bool,
+    /// The error because of which the target does not have the functions.
+    refused_functions: Option<String>,
     /// Maximum time of [`Link::settle`] for receiving the events.
     time_max: Duration,
 }
@@ -103,21 +114,50 @@ impl ScanLink {
     fn copy_changed(&mut self, servers: &mut Servers) -> Result<u64, MigrateError> {
         let Some(events) = &self.events else { return Ok(0) };
         let changed = events.take(servers.at_most(self.time_max))?;
-        for same in changed.chunk_by(|one, other| one.0 == other.0) {
-            let keys: Vec<Vec<u8>> = same.iter().map(|(_, key)| key.clone()).collect();
-            self.copier.copy(servers, same[0].0, &keys)?;
+        // Read after the events: until then, all have been published.
+        if !self.are_events_assumed && !has_all_events(servers.source.setting(EVENTS_SETTING)?.as_deref()) {
+            let reason = format!(
+                "another client has changed {EVENTS_SETTING}, so changes are missing: --overwrite copies all keys again"
+            );
+            return Err(MigrateError::server(servers.source.name(), reason));
         }
+        self.copier.copy_across(servers, &changed)?;
         Ok(changed.len() as u64)
     }
 }
 
 impl Link for ScanLink {
     fn settle(&mut self, servers: &mut Servers) -> Result<(), MigrateError> {
-        self.copy_changed(servers).map(drop)
+        self.copy_changed(servers)?;
+        if std::mem::take(&mut self.are_streams_due) && self.events.is_some() {
+            let streams: Vec<DatabaseKey> = self.copier.streams.iter().cloned().collect();
+            self.copier.copy_across(servers, &streams)?;
+        }
+        Ok(())
     }
 
     fn skips_expired(&self) -> bool {
         true
+    }
+
+    fn refresh(&mut self, servers: &mut Servers, keys: &[&DatabaseKey]) -> Result<(), MigrateError> {
+        if self.events.is_none() {
+            return Ok(());
+        }
+        let is_stream = |key: &&&DatabaseKey| self.copier.streams.contains(**key);
+        let streams: Vec<DatabaseKey> = keys.iter().filter(is_stream).map(|key| (*key).clone()).collect();
+        self.copier.copy_across(servers, &streams)
+    }
+
+    fn refused(&self) -> Vec<(u64, String)> {
+        let functions = self.refused_functions.as_ref();
+        let functions = functions.map(|error| (1, format!("functions are not copied: {error}")));
+        let keys = &self.copier.refused;
+        let keys = keys.first_key_value().map(|((database, key), error)| {
+            let (count, key) = (keys.len(), key.escape_ascii());
+            (count as u64, format!("by the target: {count} keys, the first is db{database} '{key}': {error}"))
+        });
+        functions.into_iter().chain(keys).collect()
     }
 }
 
@@ -135,7 +175,7 @@ fn switch_events_on(session: &mut Session<'_>) -> Result<(), MigrateError> {
     let Some(flags) = session.servers.source.setting(EVENTS_SETTING)? else {
         return Err(refused(format!("CONFIG GET {EVENTS_SETTING} has no reply")));
     };
-    if flags.contains('E') && flags.contains('A') {
+    if has_all_events(Some(&flags)) {
         return Ok(());
     }
     session
@@ -143,12 +183,50 @@ fn switch_events_on(session: &mut Session<'_>) -> Result<(), MigrateError> {
         .map_err(|error| refused(error.to_string()))
 }
 
-fn copy_functions(session: &mut Session<'_>) -> Result<(), MigrateError> {
-    let Reply::Bulk(payload) = session.servers.source.try_call(&["FUNCTION", "DUMP"])? else { return Ok(()) };
-    let words: [&[u8]; 4] = [b"FUNCTION", b"RESTORE", &payload, b"REPLACE"];
-    if let Reply::Error(text) = session.servers.target.try_call(&words)? {
-        let text = String::from_utf8_lossy(&text);
-        session.progress.line(&format!("warning: functions are not copied: {text}"));
+/// Restores the earlier value of the setting, unless another client has changed it meanwhile.
+fn restore_events(session: &mut Session<'_>) -> Result<(), MigrateError> {
+    if !session.record.changed(Side::Source).contains(&EVENTS_SETTING) {
+        return Ok(());
     }
-    Ok(())
+    let flags = session.servers.source.setting(EVENTS_SETTING)?;
+    session.restore(Side::Source, |name| name == EVENTS_SETTING)?;
+    match flags {
+        Some(flags) if !has_all_events(Some(&flags)) => session.servers.source.set(EVENTS_SETTING, &flags),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a value of the setting stands for events of all kinds, by the name of the event.
+fn has_all_events(flags: Option<&str>) -> bool {
+    flags.is_some_and(|flags| flags.contains('E') && flags.contains('A'))
+}
+
+/// Copies the functions. Returns the error if there are some that the target does not get.
+fn copy_functions(session: &mut Session<'_>) -> Result<Option<String>, MigrateError> {
+    let Servers { source, target } = &mut session.servers;
+    let list = source.try_call(&["FUNCTION", "LIST"])?;
+    if let Reply::Error(text) = &list {
+        let text = String::from_utf8_lossy(text);
+        // Servers before Redis 7 have no functions.
+        if !text.to_ascii_lowercase().contains("unknown command") {
+            let name = source.name();
+            session
+                .progress
+                .line(&format!("warning: {name}: functions are not copied: FUNCTION LIST: {text}"));
+        }
+        return Ok(None);
+    }
+    if list.elements().is_some_and(<[Reply]>::is_empty) {
+        return Ok(None);
+    }
+    let (name, command, reply) = match source.try_call(&["FUNCTION", "DUMP"])? {
+        Reply::Bulk(payload) => {
+            let words: [&[u8]; 4] = [b"FUNCTION", b"RESTORE", &payload, b"REPLACE"];
+            (target.name(), "RESTORE", target.try_call(&words)?)
+        }
+        refused => (source.name(), "DUMP", refused),
+    };
+    let Reply::Error(text) = reply else { return Ok(None) };
+    let text = String::from_utf8_lossy(&text);
+    Ok(Some(format!("{name}: FUNCTION {command}: {text}")))
 }

@@ -1,8 +1,11 @@
 //! The command line.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, Parser};
 
 use crate::address::{HostPort, ServerUrl};
@@ -13,8 +16,9 @@ Examples:
                         makes the server on 127.0.0.1:6379 a replica of 10.0.0.5, waits, compares
   broadloom migrate --from redis://10.0.0.5:6379 --switch
                         the same, and then makes it the primary; the source refuses writes from then on
-  broadloom migrate --from redis://10.0.0.5:6379 --switch --reverse
-                        the same, and the source becomes a replica of it: the way back stays open
+  broadloom migrate --from redis://10.0.0.5:6379 --to-as 10.0.0.6:6379 --switch --reverse
+                        the same, and the source becomes a replica of it, which it reaches at 10.0.0.6: the way back
+                        stays open
   broadloom migrate --from redis://10.0.0.5:6379 --undo
                         undoes the last step: before the switch and after it
   broadloom migrate --from rediss://app:secret@cache.example:6380 --cacert ca.pem --by-scan --switch
@@ -33,11 +37,11 @@ const REPLY_TIME_MIN: Duration = Duration::from_secs(5);
 pub struct Cli {
     /// Server to move from: redis://[user[:password]@]host[:port], or rediss:// for TLS. Special characters of the
     /// user and password are written as %XX
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = UrlParser)]
     pub from: ServerUrl,
 
     /// Server to move to
-    #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6379")]
+    #[arg(long, value_name = "URL", value_parser = UrlParser, default_value = "redis://127.0.0.1:6379")]
     pub to: ServerUrl,
 
     /// Password of the source, instead of one in its URL
@@ -148,7 +152,7 @@ impl Cli {
         self.timeout.max(REPLY_TIME_MIN)
     }
 
-    /// Returns the words of the command that undoes this move.
+    /// Returns the command that undoes this move, for a shell. It has no passwords.
     pub fn undo_command(&self) -> String {
         let mut words = format!("broadloom migrate --from {} --to {} --undo", self.from, self.to);
         for (option, address) in [("from", &self.from_as), ("to", &self.to_as)] {
@@ -156,8 +160,12 @@ impl Cli {
                 words.push_str(&format!(" --{option}-as {address}"));
             }
         }
-        if let Some(path) = &self.state {
-            words.push_str(&format!(" --state {}", path.display()));
+        let files =
+            [("cacert", &self.cacert), ("cert", &self.cert), ("key", &self.key), ("state", &self.state)];
+        for (option, path) in files {
+            if let Some(path) = path {
+                words.push_str(&format!(" --{option} {}", quoted(&path.display().to_string())));
+            }
         }
         words
     }
@@ -170,6 +178,34 @@ impl Cli {
     /// Returns the address of the target as the source reaches it.
     pub fn target_address(&self) -> &HostPort {
         self.to_as.as_ref().unwrap_or(&self.to.address)
+    }
+}
+
+/// Quotes a word for a shell if it needs that.
+fn quoted(word: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:@%+=,".contains(char);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// Parses a URL without its text in the error, because that may contain a password.
+#[derive(Clone)]
+struct UrlParser;
+
+impl TypedValueParser for UrlParser {
+    type Value = ServerUrl;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<ServerUrl, clap::Error> {
+        let text = value.to_str().ok_or_else(|| "it is not UTF-8".to_owned());
+        text.and_then(str::parse).map_err(|reason| {
+            let name = argument.map(ToString::to_string).unwrap_or_default();
+            let text = format!("invalid value for '{name}': {reason}\n");
+            clap::Error::raw(ErrorKind::ValueValidation, text).with_cmd(command)
+        })
     }
 }
 
@@ -194,6 +230,25 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_refused_url_is_not_printed() {
+        let error = Cli::try_parse_from(["migrate", "--from=redis://u:hush@h:x"]).expect_err("no port");
+        let text = error.to_string();
+        assert!(text.contains("'--from <URL>'") && text.contains("'x' is not a port"), "{text}");
+        assert!(!text.contains("hush"), "{text}");
+    }
+
+    #[test]
+    fn the_undo_command_has_what_it_needs() {
+        let words = ["migrate", "--from=rediss://a%40b:hush@h", "--cacert=/ca.pem", "--cert=it's", "--key=k"];
+        let cli = Cli::try_parse_from(words).expect("valid");
+        assert_eq!(
+            cli.undo_command(),
+            "broadloom migrate --from rediss://a%40b@h:6379 --to redis://127.0.0.1:6379 --undo --cacert /ca.pem --cert \
+             'it'\\''s' --key k"
+        );
     }
 
     #[test]

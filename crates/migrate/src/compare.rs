@@ -1,4 +1,5 @@
-//! Compares source and target: the number of keys of each database, and a sample of keys with type, expiry and value.
+//! Compares source and target: the numbers of keys of each database, with and without an expiry, and a sample of keys with
+//! type, expiry and value.
 //!
 //! The source may change meanwhile. A difference counts only if, in each of several attempts, the source's value stays equal
 //! over a time in which the target had all changes and yet another value.
@@ -11,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use tool::interrupt;
 
-use crate::compare::sample::{Fingerprint, SampledKey};
+use crate::compare::sample::Fingerprint;
 use crate::error::MigrateError;
 use crate::info::{KeyCounts, Keyspace};
 use crate::progress::{Phase, Progress};
-use crate::servers::{Link, Servers};
+use crate::servers::{DatabaseKey, Link, Servers};
 
 /// Readings of the numbers of keys before a difference counts.
 const COUNT_ATTEMPTS: usize = 10;
@@ -31,6 +32,9 @@ const BATCH_LEN: usize = 200;
 
 /// Difference of expiries, beside that of the clocks, that is not reported.
 const EXPIRY_TOLERANCE_MS: i64 = 1_000;
+
+/// Difference of the clocks above which keys would expire at the wrong time.
+const CLOCK_TOLERANCE_MS: i64 = 60_000;
 
 /// Differences that are listed.
 const LISTED_MAX: usize = 10;
@@ -48,6 +52,14 @@ impl Comparison {
     /// Whether no difference was found.
     pub fn is_equal(&self) -> bool {
         self.difference_count == 0
+    }
+
+    /// Adds what the target has refused, as differences.
+    pub fn add_refused(&mut self, link: &dyn Link) {
+        for (count, text) in link.refused() {
+            self.difference_count += count;
+            self.lines.push(format!("  REFUSED {text}"));
+        }
     }
 
     fn differs(&mut self, line: String) {
@@ -71,6 +83,7 @@ pub fn run(
     if comparison.difference_count as usize > LISTED_MAX {
         comparison.lines.push(format!("  and {} more", comparison.difference_count as usize - LISTED_MAX));
     }
+    comparison.add_refused(link);
     Ok(comparison)
 }
 
@@ -95,14 +108,17 @@ fn counts(
             break;
         }
     }
-    let count =
-        |keyspace: &Keyspace, database: u32| keyspace.get(&database).copied().unwrap_or_default().keys;
+    let counts = |keyspace: &Keyspace, database: u32| keyspace.get(&database).copied().unwrap_or_default();
     for database in databases([&before, &target]) {
-        let (source, target) = (count(&before, database), count(&target, database));
+        let (source, target) = (counts(&before, database), counts(&target, database));
         if differing.contains(&database) {
-            comparison.differs(format!("db{database}: {source} keys in the source, {target} in the target"));
+            comparison.differs(format!(
+                "db{database}: {} keys in the source ({} with an expiry), {} in the target ({} with an expiry)",
+                source.keys, source.expires, target.keys, target.expires
+            ));
             continue;
         }
+        let (source, target) = (source.keys, target.keys);
         let remark = match (source == target, link.skips_expired()) {
             (true, _) => "",
             (false, true) => " (the source changes, or still counts expired keys)",
@@ -122,7 +138,8 @@ fn databases<'a>(keyspaces: impl IntoIterator<Item = &'a Keyspace>) -> BTreeSet<
     keyspaces.into_iter().flat_map(|keyspace| keyspace.keys().copied()).collect()
 }
 
-/// Returns the databases for which the number of keys in the target is not between the source's numbers before and after.
+/// Returns the databases for which the number of keys in the target, or that of keys without an expiry, is not between the
+/// source's numbers before and after.
 fn differing_databases(
     before: &Keyspace,
     target: &Keyspace,
@@ -133,9 +150,15 @@ fn differing_databases(
         |keyspace: &Keyspace, database| -> KeyCounts { keyspace.get(&database).copied().unwrap_or_default() };
     let differs = |&database: &u32| {
         let (before, after) = (counts(before, database), counts(after, database));
+        let target = counts(target, database);
         let expired_max = if skips_expired { before.expires.max(after.expires) } else { 0 };
         let fewest = before.keys.min(after.keys).saturating_sub(expired_max);
-        !(fewest..=before.keys.max(after.keys)).contains(&counts(target, database).keys)
+        // Keys that have expired, but are still counted, do not change it.
+        let lasting = |counts: KeyCounts| counts.keys.saturating_sub(counts.expires);
+        let (lasting_before, lasting_after) = (lasting(before), lasting(after));
+        !(fewest..=before.keys.max(after.keys)).contains(&target.keys)
+            || !(lasting_before.min(lasting_after)..=lasting_before.max(lasting_after))
+                .contains(&lasting(target))
     };
     databases([before, target, after]).into_iter().filter(differs).collect()
 }
@@ -157,12 +180,7 @@ fn values(
     comparison: &mut Comparison,
     progress: &mut Progress,
 ) -> Result<(), MigrateError> {
-    let clocks_ms = servers.clock_difference_ms()?;
-    if clocks_ms.abs() > EXPIRY_TOLERANCE_MS {
-        let remark =
-            format!("  the clocks differ by {clocks_ms} ms: keys expire earlier on one of the servers");
-        comparison.lines.push(remark);
-    }
+    let clocks_ms = clocks(servers.clock_difference_ms()?, comparison);
     let keyspace = servers.source.keyspace()?;
     let mut keys = sample::choose(&mut servers.source, &keyspace, count)?;
     let keyspace = servers.target.keyspace()?;
@@ -170,9 +188,9 @@ fn values(
     let reading = Reading {
         has_field_expiries: servers.source.has_command("hpexpiretime")?
             && servers.target.has_command("hpexpiretime")?,
-        expiry_tolerance_ms: EXPIRY_TOLERANCE_MS + clocks_ms.abs(),
+        clocks_ms,
     };
-    let keys: Vec<&SampledKey> = keys.iter().collect();
+    let keys: Vec<&DatabaseKey> = keys.iter().collect();
     let (mut types, mut equal, mut changing) = (BTreeMap::<String, u64>::new(), 0u64, 0u64);
     for (done, batch) in keys.chunks(BATCH_LEN).enumerate() {
         interrupt::check()?;
@@ -212,10 +230,28 @@ fn values(
     Ok(())
 }
 
+/// Compares the clocks, and returns by how much those of the target are ahead.
+fn clocks(difference_ms: Option<i64>, comparison: &mut Comparison) -> i64 {
+    let Some(difference_ms) = difference_ms else {
+        let remark =
+            "  a server refuses TIME: the clocks are not compared, and expiries as remaining times only";
+        comparison.lines.push(remark.to_owned());
+        return 0;
+    };
+    let text = format!("the clocks differ by {difference_ms} ms: keys expire earlier on one of the servers");
+    match difference_ms.abs() {
+        0..=EXPIRY_TOLERANCE_MS => {}
+        ..=CLOCK_TOLERANCE_MS => comparison.lines.push(format!("  {text}")),
+        _ => comparison.differs(format!("{text}; set the wrong clock first")),
+    }
+    difference_ms
+}
+
 /// How keys are read and compared.
 struct Reading {
     has_field_expiries: bool,
-    expiry_tolerance_ms: i64,
+    /// By how much the target's clock is ahead.
+    clocks_ms: i64,
 }
 
 /// What is known of a key.
@@ -232,7 +268,7 @@ impl Reading {
         &self,
         servers: &mut Servers,
         link: &mut dyn Link,
-        keys: &[&SampledKey],
+        keys: &[&DatabaseKey],
     ) -> Result<Vec<(Option<String>, Verdict)>, MigrateError> {
         let mut begin = Instant::now();
         let first = sample::read(&mut servers.source, keys, self.has_field_expiries)?;
@@ -243,11 +279,12 @@ impl Reading {
             if open.is_empty() {
                 break;
             }
-            let open_keys: Vec<&SampledKey> = open.iter().map(|&at| keys[at]).collect();
+            let open_keys: Vec<&DatabaseKey> = open.iter().map(|&at| keys[at]).collect();
             if attempt > 0 {
                 interrupt::sleep(VALUE_INTERVAL)?;
             }
             link.settle(servers)?;
+            link.refresh(servers, &open_keys)?;
             let target = sample::read(&mut servers.target, &open_keys, self.has_field_expiries)?;
             let passed_ms = begin.elapsed().as_millis() as i64;
             let unequal = |&(at, target): &(usize, &Option<Fingerprint>)| {
@@ -255,7 +292,7 @@ impl Reading {
             };
             let unequal: Vec<(usize, &Option<Fingerprint>)> =
                 open.iter().copied().zip(&target).filter(unequal).collect();
-            let unequal_keys: Vec<&SampledKey> = unequal.iter().map(|&(at, _)| keys[at]).collect();
+            let unequal_keys: Vec<&DatabaseKey> = unequal.iter().map(|&(at, _)| keys[at]).collect();
             begin = Instant::now();
             let again = sample::read(&mut servers.source, &unequal_keys, self.has_field_expiries)?;
             for &at in &open {
@@ -290,8 +327,9 @@ impl Reading {
         target: Option<&Fingerprint>,
         passed_ms: i64,
     ) -> Option<String> {
-        let tolerance_ms = self.expiry_tolerance_ms + passed_ms;
-        let expires_now = |one: &Fingerprint| (0..=tolerance_ms).contains(&one.pttl_ms);
+        let tolerance_ms = EXPIRY_TOLERANCE_MS + passed_ms;
+        let expires_now =
+            |one: &Fingerprint| (0..=tolerance_ms + self.clocks_ms.abs()).contains(&one.pttl_ms);
         let (source, target) = match (source, target) {
             (None, None) => return None,
             (Some(one), None) | (None, Some(one)) if expires_now(one) => return None,
@@ -309,7 +347,10 @@ impl Reading {
             return Some(format!("the values differ ({})", source.type_name));
         }
         let is_one_sided = (source.pttl_ms < 0) != (target.pttl_ms < 0);
-        if is_one_sided || (source.pttl_ms - target.pttl_ms).abs() > tolerance_ms {
+        // Either both expire at one instant, or the remaining times are equal: Redis before 7 sends some of them.
+        let difference_ms = source.pttl_ms - target.pttl_ms;
+        let difference_ms = difference_ms.abs().min((difference_ms - self.clocks_ms).abs());
+        if is_one_sided || difference_ms > tolerance_ms {
             let (source, target) = (expiry(source.pttl_ms), expiry(target.pttl_ms));
             return Some(format!("expiry {source} in the source, {target} in the target"));
         }
@@ -330,15 +371,17 @@ mod tests {
         let differing = |target: &[(u32, u64, u64)], skips_expired| {
             differing_databases(&before, &keyspace(target), &after, skips_expired)
         };
-        assert_eq!(differing(&[(0, 11, 0), (1, 5, 0)], false), [0; 0]);
-        assert_eq!(differing(&[(0, 9, 0), (1, 4, 0)], false), [0, 1]);
+        assert_eq!(differing(&[(0, 11, 4), (1, 5, 0)], false), [0; 0]);
+        assert_eq!(differing(&[(0, 9, 4), (1, 4, 0)], false), [0, 1]);
         assert_eq!(differing(&[(0, 6, 0), (1, 5, 0)], true), [0; 0]);
+        // As many keys, but without their expiries.
+        assert_eq!(differing(&[(0, 11, 0), (1, 5, 0)], true), [0]);
         assert_eq!(differing(&[(0, 5, 0), (2, 1, 0)], true), [0, 1, 2]);
     }
 
     #[test]
     fn differences_are_named() {
-        let reading = Reading { has_field_expiries: false, expiry_tolerance_ms: 1_000 };
+        let reading = Reading { has_field_expiries: false, clocks_ms: 0 };
         let one = |pttl_ms: i64, digest: u64| Fingerprint {
             type_name: "list".into(),
             pttl_ms,
@@ -357,7 +400,38 @@ mod tests {
             difference(Some(one(-1, 1)), Some(one(9_000, 1))),
             "expiry none in the source, in 9000 ms in the target"
         );
+        assert_eq!(
+            difference(Some(one(9_000, 1)), Some(one(19_000, 1))),
+            "expiry in 9000 ms in the source, in 19000 ms in the target"
+        );
         let set = Fingerprint { type_name: "set".into(), ..one(-1, 1) };
         assert_eq!(difference(Some(one(-1, 1)), Some(set)), "list in the source, set in the target");
+    }
+
+    #[test]
+    fn different_clocks_do_not_hide_other_differences() {
+        // The target's clock is half a minute ahead.
+        let reading = Reading { has_field_expiries: false, clocks_ms: 30_000 };
+        let differs = |source_ms: i64, target_ms: Option<i64>| {
+            let one = |pttl_ms: i64| Fingerprint { type_name: "list".into(), pttl_ms, digest: Some(1) };
+            reading.difference(Some(&one(source_ms)), target_ms.map(one).as_ref(), 10).is_some()
+        };
+        assert!(!differs(50_000, Some(20_000)), "at one instant");
+        assert!(!differs(50_000, Some(50_000)), "after one time");
+        assert!(differs(50_000, Some(80_000)) && differs(50_000, Some(35_000)));
+        assert!(!differs(20_000, None) && differs(40_000, None));
+    }
+
+    #[test]
+    fn clocks_may_differ_by_a_minute() {
+        let compare = |difference_ms: Option<i64>| {
+            let mut comparison = Comparison::default();
+            let clocks_ms = clocks(difference_ms, &mut comparison);
+            (clocks_ms, comparison.is_equal(), comparison.lines.len())
+        };
+        assert_eq!(compare(Some(-500)), (-500, true, 0));
+        assert_eq!(compare(Some(-50_000)), (-50_000, true, 1));
+        assert_eq!(compare(Some(90_000)), (90_000, false, 1));
+        assert_eq!(compare(None), (0, true, 1));
     }
 }

@@ -17,6 +17,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 const READ_SIZE: usize = 64 * 1024;
 
+/// Capacity for received bytes that is kept after a long reply.
+const RECEIVED_SIZE_KEPT: usize = 1024 * 1024;
+
 /// How long a connection waits for a server.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitLimit {
@@ -192,6 +195,7 @@ impl Connection {
         self.used += size;
         if self.used == self.received.len() {
             self.received.clear();
+            self.received.shrink_to(RECEIVED_SIZE_KEPT);
             self.used = 0;
         }
         Ok(Some(reply))

@@ -6,12 +6,16 @@
 
 use std::time::{Duration, Instant};
 
-use crate::error::MigrateError;
+use crate::error::{MigrateError, in_seconds};
 use crate::record::Side;
+use crate::server::Server;
 use crate::session::Session;
 
 /// More replicas than a server has.
 const UNREACHABLE_COUNT: &str = "1000000";
+
+/// The fence in a configuration file.
+pub const SETTING: &str = "min-replicas-to-write 1000000";
 
 /// The names of the settings, now and before Redis 5.
 const NAMES: [(&str, &str); 2] =
@@ -25,23 +29,67 @@ pub struct Hold {
     side: Side,
     /// Whether the server pauses writes; it is fenced instead if not.
     is_pause: bool,
+    /// The start of the server that is told to hold them back.
+    run_id: Option<String>,
     started: Instant,
     time_max: Duration,
 }
 
 impl Hold {
-    /// Holds writes to a server back, for at most `time_max` until [`Hold::end`] or the fence.
-    pub fn begin(session: &mut Session<'_>, side: Side, time_max: Duration) -> Result<Self, MigrateError> {
-        let started = Instant::now();
-        let server = session.server(side);
-        let time_ms = time_max.as_millis().to_string();
-        if !server.try_call(&["CLIENT", "PAUSE", &time_ms, "WRITE"])?.is_error() {
-            return Ok(Self { side, is_pause: true, started, time_max });
+    /// Prepares to hold writes to a server back, for at most `time_max` from [`Hold::start`] until [`Hold::end`] or the fence.
+    pub fn new(session: &mut Session<'_>, side: Side, time_max: Duration) -> Result<Self, MigrateError> {
+        let run_id = session.server(side).run_id()?;
+        Ok(Self { side, is_pause: true, run_id, started: Instant::now(), time_max })
+    }
+
+    /// Holds writes back. After an error they may be held back, too. From now on no connection is opened again, and a
+    /// server that does not reply does not hold the clients back for longer.
+    pub fn start(&mut self, session: &mut Session<'_>) -> Result<(), MigrateError> {
+        self.started = Instant::now();
+        session.servers.wait_until(Some(self.deadline()));
+        let time_ms = self.time_max.as_millis().to_string();
+        let server = session.server(self.side);
+        if server.try_call(&["CLIENT", "PAUSE", &time_ms, "WRITE"])?.is_error() {
+            let name = server.name();
+            self.is_pause = false;
+            self.fence(session)?;
+            session.progress.line(&format!("{name} can't pause writes alone: it refuses them instead"));
         }
-        let name = server.name();
-        raise(session, side)?;
-        session.progress.line(&format!("{name} can't pause writes alone: it refuses them instead"));
-        Ok(Self { side, is_pause: false, started, time_max })
+        Ok(())
+    }
+
+    /// Fences the server, and checks that it has held writes back without a gap since [`Hold::start`].
+    pub fn fence(&self, session: &mut Session<'_>) -> Result<(), MigrateError> {
+        if !self.has_time() {
+            return Err(self.too_late());
+        }
+        // A reply that is not awaited would leave it open whether there is a fence: a later request could overtake the
+        // change.
+        let time_max = session.server(self.side).wait_limit().reply_time_max;
+        session.servers.wait_until(Some(Instant::now() + time_max));
+        raise(session, self.side)?;
+        self.check(session)
+    }
+
+    /// Checks that writes have been held back without a gap up to now.
+    pub fn check(&self, session: &mut Session<'_>) -> Result<(), MigrateError> {
+        session.servers.wait_until(Some(self.deadline()));
+        if !self.has_time() {
+            return Err(self.too_late());
+        }
+        let server = session.server(self.side);
+        if server.run_id()? != self.run_id {
+            let reason = "it has restarted, or is another server, since writes were held back";
+            return Err(MigrateError::server(server.name(), reason));
+        }
+        Ok(())
+    }
+
+    fn too_late(&self) -> MigrateError {
+        let time = in_seconds(self.time_max);
+        MigrateError::refused(format!(
+            "not switched: it took longer than the pause of writes ({time}, --pause-max)"
+        ))
     }
 
     /// Returns how long writes have been held back.
@@ -87,9 +135,38 @@ pub fn raise(session: &mut Session<'_>, side: Side) -> Result<(), MigrateError> 
     )))
 }
 
-/// Lifts the fence of a server, if it has one.
+/// Lifts the fence of a server, if it has one; also that of an earlier move, of which another record may have the value
+/// before it.
 pub fn lift(session: &mut Session<'_>, side: Side) -> Result<(), MigrateError> {
-    session.restore(side, is_fence)
+    session.restore(side, is_fence)?;
+    if let Some(line) = lift_unrecorded(session.server(side))? {
+        session.progress.line(&line);
+    }
+    Ok(())
+}
+
+/// Lifts a fence of which the value before it is not known, and says so.
+pub fn lift_unrecorded(server: &mut Server) -> Result<Option<String>, MigrateError> {
+    let Some((name, _)) = limit(server)?.filter(|(_, count)| count == UNREACHABLE_COUNT) else {
+        return Ok(None);
+    };
+    server.set(name, "0")?;
+    Ok(Some(format!("{}: the fence of an earlier move is lifted ({name} 0)", server.name())))
+}
+
+/// Whether a server has a fence, of whichever move.
+pub fn is_raised(server: &mut Server) -> Result<bool, MigrateError> {
+    Ok(limit(server)?.is_some_and(|(_, count)| count == UNREACHABLE_COUNT))
+}
+
+/// Returns the number of replicas without which a server refuses writes, with the name of the setting, if it can be read.
+pub fn limit(server: &mut Server) -> Result<Option<(&'static str, String)>, MigrateError> {
+    for (name, _) in NAMES {
+        if let Some(count) = server.setting(name)? {
+            return Ok(Some((name, count)));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether a setting belongs to the fence.

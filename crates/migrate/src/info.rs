@@ -18,6 +18,21 @@ pub enum Role {
     },
 }
 
+/// A place in the stream of changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// `master_replid`; absent before Redis 4.
+    pub history: Option<String>,
+    pub offset: u64,
+}
+
+impl Position {
+    /// Whether the positions can't be compared, because they count in different histories.
+    pub fn is_of_another_history(&self, other: &Self) -> bool {
+        matches!((&self.history, &other.history), (Some(one), Some(other)) if one != other)
+    }
+}
+
 /// The keys of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyCounts {
@@ -60,6 +75,12 @@ impl Info {
             },
             _ => Role::Primary,
         }
+    }
+
+    /// Returns the position, from the section `replication`.
+    pub fn position(&self) -> Option<Position> {
+        let offset = self.number("slave_repl_offset").or_else(|| self.number("master_repl_offset"))?;
+        Some(Position { history: self.field("master_replid").map(str::to_owned), offset })
     }
 
     /// Returns the name and version, from the section `server`.

@@ -1,5 +1,6 @@
 //! The progress bar on stderr, and the lines on stdout that stay. Without a terminal there is no bar.
 
+use std::io::{self, Write};
 use std::time::Duration;
 
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -59,7 +60,8 @@ impl Progress {
 
     /// Prints a line above the bar.
     pub fn line(&self, text: &str) {
-        self.bar.suspend(|| println!("{text}"));
+        // Without a reader, the step goes on: its end may be what makes a server usable again.
+        self.bar.suspend(|| drop(writeln!(io::stdout(), "{text}")));
     }
 }
 

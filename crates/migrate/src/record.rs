@@ -3,7 +3,7 @@
 //! It is written before each change that it describes, so a run that ends at any point leaves a record from which the
 //! change can be undone. It may contain a password of the target's former primary: only its owner can read it.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::server::Server;
 /// | from | to | by |
 /// |---|---|---|
 /// | `Begun` | `Switched` | `--switch` |
-/// | `Begun` | `Reversed` | `--switch --reverse` |
+/// | `Switched` | `Reversed` | `--switch --reverse` |
 /// | `Reversed` | `Begun` | `--undo` |
 /// | `Switched`, `Begun` | removed | `--undo` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,18 +61,21 @@ pub struct Record {
     path: PathBuf,
     content: Content,
     is_stored: bool,
+    /// Held until the end: a second run would overwrite what this one has recorded.
+    _lock: File,
 }
 
 impl Record {
     /// Reads the record of a move between these servers, or begins one. Nothing is written yet.
     pub fn open(path: Option<&Path>, from: &HostPort, to: &HostPort) -> Result<Self, MigrateError> {
         let path = path.map_or_else(|| default_path(from, to), Path::to_owned);
+        let lock = lock(&path)?;
         let (from, to) = (from.to_string(), to.to_string());
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let content = Content { from, to, stage: Stage::Begun, settings: Vec::new() };
-                return Ok(Self { path, content, is_stored: false });
+                return Ok(Self { path, content, is_stored: false, _lock: lock });
             }
             Err(error) => return Err(MigrateError::file(format!("reading {}", path.display()))(error)),
         };
@@ -86,7 +89,12 @@ impl Record {
                 content.to
             )));
         }
-        Ok(Self { path, content, is_stored: true })
+        Ok(Self { path, content, is_stored: true, _lock: lock })
+    }
+
+    /// Returns the file.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Whether there was a file, or is one now.
@@ -168,13 +176,8 @@ impl Record {
     /// Replaces the file in one step.
     fn store(&mut self) -> Result<(), MigrateError> {
         let write = || {
-            if let Some(directory) = self.path.parent().filter(|path| !path.as_os_str().is_empty()) {
-                fs::create_dir_all(directory)?;
-            }
-            let mut new = self.path.clone().into_os_string();
-            new.push(".new");
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            let new = beside(&self.path, ".new");
+            let mut file = own_file().truncate(true).open(&new)?;
             file.write_all(&serde_json::to_vec_pretty(&self.content)?)?;
             file.sync_all()?;
             fs::rename(&new, &self.path)
@@ -186,6 +189,42 @@ impl Record {
         self.is_stored = true;
         Ok(())
     }
+}
+
+/// Locks the record for this run, by a file beside it, which stays.
+fn lock(path: &Path) -> Result<File, MigrateError> {
+    let lock_path = beside(path, ".lock");
+    let open = || {
+        if let Some(directory) = path.parent().filter(|path| !path.as_os_str().is_empty()) {
+            fs::create_dir_all(directory)?;
+        }
+        let file = own_file().open(&lock_path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    };
+    let doing = format!("locking {} (--state selects another file)", lock_path.display());
+    open().map_err(MigrateError::file(doing))?.ok_or_else(|| {
+        MigrateError::refused(format!(
+            "another run works on this move ({} is locked): end it with Ctrl-C first",
+            lock_path.display()
+        ))
+    })
+}
+
+/// Opens files for writing that only their owner can read.
+fn own_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600);
+    options
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 fn default_path(from: &HostPort, to: &HostPort) -> PathBuf {

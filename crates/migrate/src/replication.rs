@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use tool::interrupt;
 use wire::response::Reply;
 
+use crate::address::HostPort;
 use crate::error::{MigrateError, in_seconds};
-use crate::info::{Info, Role};
+use crate::info::{Info, Position, Role};
 use crate::progress::Phase;
 use crate::record::{Side, Stage};
 use crate::server::Server;
@@ -21,6 +22,8 @@ const OFFSET_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A replica that gets each change within this time is in step.
 const LAG_MAX: Duration = Duration::from_secs(1);
+
+const NO_REPLICA: &str = "it is not a replica any more: something else has changed its role";
 
 /// Full synchronisations that may fail.
 const SYNC_ATTEMPTS_MAX: u32 = 3;
@@ -41,32 +44,91 @@ pub struct ReplicaLink {
     pub time_max: Duration,
 }
 
+impl ReplicaLink {
+    /// Returns the position of the primary.
+    fn wanted(&self, servers: &mut Servers) -> Result<Position, MigrateError> {
+        let server = servers.get(self.from);
+        match server.position()? {
+            (position, Role::Primary) => Ok(position),
+            (_, Role::Replica { primary, .. }) => Err(MigrateError::refused(format!(
+                "{} is a replica of {primary} now: something else has changed its role",
+                server.name()
+            ))),
+        }
+    }
+}
+
 impl Link for ReplicaLink {
     fn settle(&mut self, servers: &mut Servers) -> Result<(), MigrateError> {
-        let offset = servers.get(self.from).offset()?;
+        let mut wanted = self.wanted(servers)?;
         let time_max = servers.at_most(self.time_max);
         let deadline = Instant::now() + time_max;
         loop {
             let replica = servers.get(self.from.other());
-            let reached = replica.offset()?;
-            if reached >= offset {
-                return Ok(());
-            }
+            let (reached, role) = replica.position()?;
+            let name = replica.name();
+            let Some(gap) = Gap::between(&wanted, &reached, &role) else { return Ok(()) };
             // The next reading is to be made before the deadline, so that the lag is what the error names.
-            if Instant::now() + OFFSET_INTERVAL >= deadline {
-                let (name, time) = (replica.name(), in_seconds(time_max));
-                let reason = format!(
-                    "it is {} bytes behind its primary, and did not reach it within {time}",
-                    offset - reached
-                );
-                return Err(MigrateError::server(name, reason));
+            if gap == Gap::NoReplica || Instant::now() + OFFSET_INTERVAL >= deadline {
+                return Err(gap.into_error(name, &servers.get(self.from).name(), time_max));
             }
             interrupt::sleep(OFFSET_INTERVAL)?;
+            if let Gap::History { .. } = gap {
+                // The primary begins another history with its first replica.
+                wanted = self.wanted(servers)?;
+            }
         }
     }
 
     fn skips_expired(&self) -> bool {
         false
+    }
+}
+
+/// Why a replica does not have all changes of its primary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Gap {
+    /// It is a primary, whose own offset tells nothing.
+    NoReplica,
+    NoLink,
+    /// It replicates from another server, or from the state of an earlier start.
+    History {
+        address: HostPort,
+    },
+    Bytes(u64),
+}
+
+impl Gap {
+    /// Returns what a replica misses.
+    fn between(wanted: &Position, reached: &Position, role: &Role) -> Option<Self> {
+        match role {
+            Role::Primary => Some(Self::NoReplica),
+            Role::Replica { is_linked: false, .. } => Some(Self::NoLink),
+            Role::Replica { primary, .. } if reached.is_of_another_history(wanted) => {
+                Some(Self::History { address: primary.clone() })
+            }
+            Role::Replica { .. } => {
+                Some(wanted.offset.saturating_sub(reached.offset)).filter(|&bytes| bytes > 0).map(Self::Bytes)
+            }
+        }
+    }
+
+    fn into_error(self, replica: String, primary: &str, time_max: Duration) -> MigrateError {
+        let time = in_seconds(time_max);
+        let reason = match self {
+            Self::NoReplica => NO_REPLICA.to_owned(),
+            Self::NoLink => format!("it has had no link to its primary for {time}"),
+            Self::History { address } => {
+                return MigrateError::refused(format!(
+                    "{replica} replicates from another server: what it reaches at {address} is not {primary} (their \
+                     replication IDs differ). --from-as and --to-as give the addresses by which the servers reach each other"
+                ));
+            }
+            Self::Bytes(bytes) => {
+                format!("it is {bytes} bytes behind its primary, and did not reach it within {time}")
+            }
+        };
+        MigrateError::server(replica, reason)
     }
 }
 
@@ -156,15 +218,12 @@ pub fn show_lag(session: &mut Session<'_>, replica: Side) -> Result<(), MigrateE
 
 /// Returns the phase, and a number that changes if there is progress within it.
 fn phase(session: &mut Session<'_>, replica: Side) -> Result<(Phase, u64), MigrateError> {
-    let offset = session.server(replica.other()).offset()?;
+    let (Position { offset, .. }, _) = session.server(replica.other()).position()?;
     let server = session.server(replica);
     let info = server.info("replication")?;
     let persistence = server.info("persistence")?;
     let Role::Replica { is_linked, .. } = info.role() else {
-        return Err(MigrateError::server(
-            server.name(),
-            "it is not a replica any more: something else has changed its role",
-        ));
+        return Err(MigrateError::server(server.name(), NO_REPLICA));
     };
     Ok(phase_of(&info, &persistence, is_linked, offset))
 }
@@ -272,6 +331,20 @@ mod tests {
             phase("master_link_status:up slave_repl_offset:90", "loading:0"),
             Phase::Streaming { lag: 10 }
         );
+    }
+
+    #[test]
+    fn only_a_linked_replica_of_the_same_history_has_all_changes() {
+        let at = |history: &str, offset| Position { history: Some(history.to_owned()), offset };
+        let address = HostPort { host: "a".into(), port: 1 };
+        let replica = |is_linked| Role::Replica { primary: address.clone(), is_linked };
+        let gap = |reached: Position, role: &Role| Gap::between(&at("x", 10), &reached, role);
+        assert_eq!(gap(at("x", 10), &replica(true)), None);
+        assert_eq!(gap(at("x", 7), &replica(true)), Some(Gap::Bytes(3)));
+        assert_eq!(gap(at("x", 99), &replica(false)), Some(Gap::NoLink));
+        assert_eq!(gap(at("y", 99), &replica(true)), Some(Gap::History { address: address.clone() }));
+        assert_eq!(gap(at("x", 99), &Role::Primary), Some(Gap::NoReplica));
+        assert_eq!(gap(Position { history: None, offset: 10 }, &replica(true)), None, "before Redis 4");
     }
 
     #[test]

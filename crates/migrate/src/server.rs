@@ -2,14 +2,18 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ClientConfig;
 use wire::response::Reply;
 
-use crate::address::ServerUrl;
+use crate::address::{HostPort, ServerUrl};
 use crate::connection::{Connection, WaitLimit, is_timeout};
 use crate::error::MigrateError;
-use crate::info::{Info, Keyspace};
+use crate::info::{Info, Keyspace, Position, Role};
+
+/// Time to wait for a server that may be another one.
+const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A server of the move.
 pub struct Server {
@@ -57,8 +61,18 @@ impl Server {
     }
 
     /// Returns the connection, or another one if it has failed. Then the database is 0 again.
+    ///
+    /// # Errors
+    /// The connection has failed while clients are held back: another one might reach a server that has restarted, or another
+    /// server, where nothing is held back.
     fn usable(&mut self) -> Result<&mut Connection, MigrateError> {
         if self.has_failed {
+            if self.wait_limit.deadline.is_some() {
+                return Err(MigrateError::server(
+                    self.name(),
+                    "its connection was lost while writes were held back",
+                ));
+            }
             self.connection = self.connection()?;
             self.has_failed = false;
         }
@@ -106,7 +120,9 @@ impl Server {
     /// Returns sections of `INFO`. A connection that the server has closed is opened again.
     pub fn info(&mut self, section: &str) -> Result<Info, MigrateError> {
         let reply = match self.call(&["INFO", section]) {
-            Err(MigrateError::Connection { source, .. }) if !is_timeout(&source) => {
+            Err(MigrateError::Connection { source, .. })
+                if !is_timeout(&source) && self.wait_limit.deadline.is_none() =>
+            {
                 self.call(&["INFO", section])?
             }
             reply => reply?,
@@ -120,11 +136,24 @@ impl Server {
         Ok(self.info("keyspace")?.keyspace())
     }
 
-    /// Returns the replication offset up to which data has been changed, by clients or by its primary.
-    pub fn offset(&mut self) -> Result<u64, MigrateError> {
+    /// Returns the place in the stream of changes up to which data has been changed, by clients or by its primary, and the
+    /// role.
+    pub fn position(&mut self) -> Result<(Position, Role), MigrateError> {
         let info = self.info("replication")?;
-        let offset = info.number("slave_repl_offset").or_else(|| info.number("master_repl_offset"));
-        offset.ok_or_else(|| MigrateError::server(self.name(), "INFO replication has no offset"))
+        let position = info.position().map(|position| (position, info.role()));
+        position.ok_or_else(|| MigrateError::server(self.name(), "INFO replication has no offset"))
+    }
+
+    /// Returns what changes with each start of the server, if it tells that.
+    pub fn run_id(&mut self) -> Result<Option<String>, MigrateError> {
+        Ok(self.info("server")?.field("run_id").map(str::to_owned))
+    }
+
+    /// Returns the run ID of the server at another address that accepts the same login, if this tool reaches one.
+    pub fn run_id_at(&self, address: &HostPort) -> Option<String> {
+        let url = ServerUrl { address: address.clone(), ..self.url.clone() };
+        let wait_limit = WaitLimit { reply_time_max: PROBE_TIME_MAX, ..self.wait_limit };
+        Server::connect(self.side, &url, self.encryption.as_ref(), wait_limit).ok()?.run_id().ok()?
     }
 
     /// Returns a setting; `None` if the server does not have it, or refuses `CONFIG`.

@@ -8,6 +8,9 @@ use crate::connection::WaitLimit;
 use crate::error::MigrateError;
 use crate::server::Server;
 
+/// A key, with its database.
+pub type DatabaseKey = (u32, Vec<u8>);
+
 /// The servers of a move.
 pub struct Servers {
     pub source: Server,
@@ -21,6 +24,16 @@ pub trait Link {
 
     /// Whether the target may lack keys that have expired, but that the source still counts.
     fn skips_expired(&self) -> bool;
+
+    /// Brings those of these keys up to date whose changes [`Self::settle`] does not notice.
+    fn refresh(&mut self, _servers: &mut Servers, _keys: &[&DatabaseKey]) -> Result<(), MigrateError> {
+        Ok(())
+    }
+
+    /// Returns what the target has refused until now: numbers of differences, with texts.
+    fn refused(&self) -> Vec<(u64, String)> {
+        Vec::new()
+    }
 }
 
 impl Servers {
@@ -45,21 +58,27 @@ impl Servers {
         self.source.wait_limit().at_most(time)
     }
 
-    /// Returns the difference of the servers' clocks: that of the target minus that of the source, in milliseconds.
-    pub fn clock_difference_ms(&mut self) -> Result<i64, MigrateError> {
-        let source = clock_ms(&mut self.source)?;
-        Ok(clock_ms(&mut self.target)? - source)
+    /// Returns the difference of the servers' clocks: that of the target minus that of the source, in milliseconds;
+    /// `None` if one of them refuses `TIME`.
+    pub fn clock_difference_ms(&mut self) -> Result<Option<i64>, MigrateError> {
+        let clock = |server: &mut Server| match clock_ms(server) {
+            Err(MigrateError::Server { .. }) => Ok(None),
+            clock => clock.map(Some),
+        };
+        let (source, target) = (clock(&mut self.source)?, clock(&mut self.target)?);
+        Ok(target.zip(source).map(|(target, source)| target - source))
     }
 }
 
-/// Returns the clock of a server in milliseconds since 1970; 0 if it refuses to tell.
+/// Returns the clock of a server in milliseconds since 1970.
 pub fn clock_ms(server: &mut Server) -> Result<i64, MigrateError> {
-    let reply = server.try_call(&["TIME"])?;
+    let reply = server.call(&["TIME"])?;
     let part = |at: usize| {
         let text = reply.elements()?.get(at)?.text()?;
         std::str::from_utf8(text).ok()?.parse::<i64>().ok()
     };
-    Ok(part(0).zip(part(1)).map_or(0, |(seconds, micros)| seconds * 1000 + micros / 1000))
+    let clock = part(0).zip(part(1)).map(|(seconds, micros)| seconds * 1000 + micros / 1000);
+    clock.ok_or_else(|| MigrateError::server(server.name(), "TIME has another reply than a time"))
 }
 
 /// Returns the number in an integer reply.

@@ -97,11 +97,39 @@ impl Servers {
 }
 
 /// Whether one server is a replica of the other, and then whether their link is up. A name and an address may stand for
-/// the same server: then the replication IDs are equal.
+/// the same server, and an address for another server there than here: the replication IDs decide while the link is up.
+/// Replicas of one primary have the same ID.
 fn replicates(replica: &Info, primary: &Info, address: &HostPort) -> Option<bool> {
     let Role::Replica { primary: its_primary, is_linked } = replica.role() else { return None };
-    let id = replica.field("master_replid");
-    let is_same =
-        its_primary == *address || (is_linked && id.is_some() && id == primary.field("master_replid"));
+    let ids = replica.field("master_replid").zip(primary.field("master_replid"));
+    let is_same = match ids {
+        Some((one, other)) if is_linked && primary.role() == Role::Primary => one == other,
+        _ => its_primary == *address,
+    };
     is_same.then_some(is_linked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relations_are_told_by_replication_ids_while_the_link_is_up() {
+        let address = HostPort { host: "a".into(), port: 1 };
+        let primary = Info::new("role:master\r\nmaster_replid:x\r\n".into());
+        let replica = |host: &str, link: &str, id: &str| {
+            Info::new(format!(
+                "role:slave\r\nmaster_host:{host}\r\nmaster_port:1\r\nmaster_link_status:{link}\r\nmaster_replid:{id}\r\n"
+            ))
+        };
+        let replicates = |replica: &Info, primary: &Info| replicates(replica, primary, &address);
+        assert_eq!(replicates(&replica("a", "up", "x"), &primary), Some(true));
+        assert_eq!(replicates(&replica("name", "up", "x"), &primary), Some(true));
+        assert_eq!(replicates(&replica("a", "down", "y"), &primary), Some(false));
+        assert_eq!(replicates(&replica("b", "down", "x"), &primary), None);
+        assert_eq!(replicates(&replica("a", "up", "y"), &primary), None, "another server at this address");
+        let sibling = replica("b", "up", "x");
+        assert_eq!(replicates(&replica("b", "up", "x"), &sibling), None, "replicas of one primary");
+        assert_eq!(replicates(&replica("a", "up", "x"), &sibling), Some(true), "a replica of a replica");
+    }
 }

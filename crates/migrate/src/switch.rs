@@ -1,15 +1,19 @@
 //! Making one server the primary in place of the other.
 //!
 //! Order of the steps: writes to the old primary are held back; the new one gets all changes; both are compared; the old one
-//! is fenced; the new one becomes a primary; the old one becomes its replica if that is wanted; the pause ends. Up to the
-//! fence, a failure or Ctrl-C leaves everything as before. If the tool ends after the fence, the old primary refuses writes:
-//! no write is accepted that the new primary does not get.
+//! is fenced; the new one gets what has come until then; it becomes a primary; the old one becomes its replica if that is
+//! wanted; the pause ends. Up to the promotion, a failure or Ctrl-C leaves everything as before. If the tool is killed after
+//! the fence, the old primary refuses writes: no write is accepted that the new primary does not get.
+//!
+//! Invariant: from the beginning of the pause to the promotion, no connection is opened again, and the old primary is one
+//! start of one server. Otherwise writes could have been accepted in between.
 
 use tool::interrupt;
 
 use crate::compare;
 use crate::error::{MigrateError, in_seconds};
 use crate::fence::{self, Hold};
+use crate::info::Role;
 use crate::record::{Side, Stage};
 use crate::replication::{self, is_login};
 use crate::servers::Link;
@@ -37,12 +41,12 @@ impl Switch {
     /// # Errors
     /// Before the promotion: nothing is changed. After it: the state is described by the roles and the record.
     pub fn run(self, session: &mut Session<'_>, link: &mut dyn Link) -> Result<(), MigrateError> {
-        let hold = Hold::begin(session, self.old, session.cli.pause_max)?;
-        // A server that does not reply must not hold the clients of the old primary back.
-        session.servers.wait_until(Some(hold.deadline()));
-        let prepared = self.prepare(session, link);
+        let mut hold = Hold::new(session, self.old, session.cli.pause_max)?;
+        let started = hold.start(session);
+        let prepared = started.and_then(|()| self.prepare(session, link));
+        let closed = prepared.and_then(|()| self.close(session, link, &hold));
         session.servers.wait_until(None);
-        if let Err(error) = prepared.and_then(|()| self.fence(session, &hold)) {
+        if let Err(error) = closed {
             let error = in_time(error, session, &hold);
             self.take_back(session, &hold);
             return Err(error);
@@ -66,23 +70,28 @@ impl Switch {
         Ok(interrupt::check()?)
     }
 
-    /// The last step that can be taken back.
-    fn fence(self, session: &mut Session<'_>, hold: &Hold) -> Result<(), MigrateError> {
-        if !hold.has_time() {
-            return Err(MigrateError::refused(format!(
-                "not switched: it took longer than the pause of writes ({}, --pause-max)",
-                in_seconds(session.cli.pause_max)
-            )));
+    /// The last step that can be taken back. Afterwards the new server has every write that was accepted: a write that the
+    /// fence let through, or another role of a server since the comparison, is noticed here.
+    fn close(self, session: &mut Session<'_>, link: &mut dyn Link, hold: &Hold) -> Result<(), MigrateError> {
+        if self.is_fenced || self.is_reversed {
+            hold.fence(session)?;
         }
-        if self.is_fenced || self.is_reversed { fence::raise(session, self.old) } else { Ok(()) }
+        link.settle(&mut session.servers)?;
+        let new = session.server(self.old.other());
+        if !self.is_replica && new.info("replication")?.role() != Role::Primary {
+            let reason = "it is a replica now: something else has changed its role";
+            return Err(MigrateError::server(new.name(), reason));
+        }
+        hold.check(session)
     }
 
     /// Lets the old primary accept writes again.
     fn take_back(self, session: &mut Session<'_>, hold: &Hold) {
         let name = session.server(self.old).name();
-        let lifted = fence::lift(session, self.old).and_then(|()| hold.end(session));
+        // A fence that was there before stays.
+        let lifted = session.restore(self.old, fence::is_fence).and_then(|()| hold.end(session));
         session.progress.line(&match lifted {
-            Ok(()) => format!("{name} accepts writes again"),
+            Ok(()) => format!("{name} accepts writes as before"),
             Err(error) => format!(
                 "{name} may still hold writes back, because that can't be ended ({error}): a pause ends by itself, --undo \
                  restores the settings"
@@ -93,27 +102,44 @@ impl Switch {
     /// Everything from the promotion on.
     fn promote(self, session: &mut Session<'_>) -> Result<(), MigrateError> {
         let new = self.old.other();
-        if self.is_replica {
-            replication::detach(session.server(new))?;
-        }
+        // Before the promotion, so that one whose reply is lost can be undone.
         session.record.set_stage(match self.old {
             Side::Source => Stage::Switched,
             Side::Target => Stage::Begun,
         })?;
-        session.restore(new, |name| is_login(name) || fence::is_fence(name))?;
+        if self.is_replica {
+            replication::detach(session.server(new))?;
+        }
+        session.restore(new, is_login)?;
+        fence::lift(session, new)?;
         let name = session.server(new).name();
         session.progress.line(&format!("{name} is the primary now"));
         if self.is_reversed {
             replication::attach(session, self.old, Stage::Reversed)?;
-            replication::follow(session, self.old)?;
-            let name = session.server(self.old).name();
-            session.progress.line(&format!("{name} is its replica now"));
+            finish_reversal(session, self.old)
+        } else if !self.is_fenced {
+            fence::lift(session, self.old)
+        } else {
+            Ok(())
         }
-        if self.is_reversed || !self.is_fenced {
-            fence::lift(session, self.old)?;
-        }
-        Ok(())
     }
+}
+
+/// Waits until the old primary follows the new one, and lifts its fence.
+pub fn finish_reversal(session: &mut Session<'_>, old: Side) -> Result<(), MigrateError> {
+    let followed = replication::follow(session, old);
+    let name = session.server(old).name();
+    if let Err(error @ MigrateError::Refused(_)) = followed {
+        // It follows another server.
+        replication::detach(session.server(old))?;
+        session.restore(old, is_login)?;
+        session.record.set_stage(Stage::Switched)?;
+        session.progress.line(&format!("{name} is detached; its data may be those of the other server now"));
+        return Err(error);
+    }
+    followed?;
+    session.progress.line(&format!("{name} is its replica now"));
+    fence::lift(session, old)
 }
 
 /// Names the limit in an error of a server after it has passed.

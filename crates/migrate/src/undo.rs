@@ -1,5 +1,6 @@
 //! `--undo`: back to the state before the last step, as the roles of the servers and the record tell it.
 
+use crate::address::HostPort;
 use crate::cli::Cli;
 use crate::error::MigrateError;
 use crate::fence;
@@ -15,57 +16,163 @@ use crate::switch::Switch;
 pub fn run(session: &mut Session<'_>) -> Result<(), MigrateError> {
     match session.relation()? {
         Relation::Attached { .. } => detach(session),
-        Relation::Reversed { .. } => switch_back(session),
-        Relation::Separate if !session.record.is_stored() => {
-            let text = "neither server replicates from the other, and no step of a move between them is recorded: nothing to undo";
-            session.progress.line(text);
-            Ok(())
-        }
-        Relation::Separate => match session.record.stage() {
-            Stage::Switched | Stage::Reversed => reopen(session),
-            Stage::Begun => {
-                restore_all(session)?;
-                session.progress.line("undone: the settings of both servers are restored");
-                session.record.remove()
+        Relation::Reversed { is_linked: false } if session.cli.discard => reopen(session),
+        Relation::Reversed { is_linked } => {
+            if !is_linked {
+                session.progress.line(
+                    "the source has no link to the target; --undo --discard makes it the primary without waiting for one",
+                );
             }
-        },
+            switch_back(session)
+        }
+        Relation::Separate if session.record.stage() != Stage::Begun => reopen(session),
+        // Its primary is another server at the same address.
+        Relation::Separate if session.record.is_stored() && is_replica_at_source_address(session)? => {
+            detach(session)
+        }
+        Relation::Separate if session.record.is_stored() => {
+            restore_all(session)?;
+            session.progress.line("undone: the settings of both servers are restored");
+            session.record.remove()
+        }
+        Relation::Separate => without_record(session),
     }
 }
 
-/// Detaches a target that is a replica of a source that can't be reached. What is to be undone in the source stays recorded.
+fn is_replica_at_source_address(session: &mut Session<'_>) -> Result<bool, MigrateError> {
+    let role = session.servers.target.info("replication")?.role();
+    Ok(matches!(role, Role::Replica { primary, .. } if primary == *session.address(Side::Source)))
+}
+
+/// The record may be that of another user, or be named by other names of the servers.
+fn without_record(session: &mut Session<'_>) -> Result<(), MigrateError> {
+    let is_fenced = fence::is_raised(&mut session.servers.source)?;
+    if is_fenced && session.cli.discard {
+        return reopen(session);
+    }
+    if is_fenced {
+        return Err(MigrateError::refused(format!(
+            "{} refuses writes, as after a switch, but {} does not exist: give --from, --to and --state as at the switch; or \
+             --discard lets it accept writes again, without those to the target since then",
+            session.servers.source.name(),
+            session.record.path().display()
+        )));
+    }
+    if fence::is_raised(&mut session.servers.target)? {
+        fence::lift(session, Side::Target)?;
+        session.progress.line("undone: both servers accept writes");
+        return Ok(());
+    }
+    let text = "neither server replicates from the other, and no step of a move between them is recorded: nothing to undo";
+    session.progress.line(text);
+    Ok(())
+}
+
+/// Detaches a target that is a replica of a source that can't be reached; with `--discard`, lets a fenced one accept writes. What
+/// is to be undone in the source stays recorded.
 ///
 /// # Errors
-/// `unreachable`, if the target is not a replica of the source: then the state can't be told without the source.
+/// `unreachable` in any other state, which can't be told without the source.
 pub fn without_source(
     cli: &Cli,
     mut target: Server,
     mut record: Record,
     unreachable: MigrateError,
 ) -> Result<(), MigrateError> {
-    match target.info("replication")?.role() {
-        Role::Replica { primary, .. } if primary == *cli.source_address() => {}
+    let is_attached = match target.info("replication")?.role() {
+        Role::Replica { primary, .. } if primary == *cli.source_address() => true,
+        Role::Primary if fence::is_raised(&mut target)? => false,
         _ => return Err(unreachable),
+    };
+    if !is_attached && !cli.discard {
+        return Err(MigrateError::refused(format!(
+            "{unreachable}: the source may have writes that the target does not have. {} refuses writes; --undo --discard lets \
+             it accept them without those",
+            target.name()
+        )));
     }
     let progress = Progress::new(!cli.no_progress);
     progress.line(&format!("{unreachable}: the source could not be reached, so only the target is changed"));
-    replication::detach(&mut target)?;
-    if record.is_stored() {
-        record.restore(Side::Target, &mut target, |_| true)?;
-    } else {
-        progress.line(&without_record(&target));
+    if is_attached {
+        replication::detach(&mut target)?;
     }
-    progress.line(&detached(&mut target)?);
+    record.restore(Side::Target, &mut target, |_| true)?;
+    if is_attached && !record.is_stored() {
+        progress.line(&login_stays(&target));
+    }
+    if let Some(line) = fence::lift_unrecorded(&mut target)? {
+        progress.line(&line);
+    }
+    progress.line(&if is_attached {
+        detached(&mut target)?
+    } else {
+        format!(
+            "undone: {} accepts writes again; keep clients away from the source when it is back",
+            target.name()
+        )
+    });
     let remaining = record.changed(Side::Source).join(", ");
     if remaining.is_empty() {
         progress.line("no settings of the source remain to be restored");
         return record.remove();
     }
     record.set_stage(Stage::Begun)?;
+    remain(&progress, cli, "source", &remaining);
+    Ok(())
+}
+
+/// Lets a source accept writes again whose target can't be reached. What is to be undone in the target stays recorded.
+///
+/// # Errors
+/// `unreachable` without `--discard`: the target may be the primary, with writes that the source does not have.
+pub fn without_target(
+    cli: &Cli,
+    mut source: Server,
+    mut record: Record,
+    unreachable: &MigrateError,
+) -> Result<(), MigrateError> {
+    let progress = Progress::new(!cli.no_progress);
+    let name = source.name();
+    let is_fenced = fence::is_raised(&mut source)?;
+    if !cli.discard {
+        let state = if is_fenced { "refuses writes" } else { "is unchanged" };
+        return Err(MigrateError::refused(format!(
+            "{unreachable}: the target may have writes since a switch. {name} {state}; --undo --discard lets it accept writes \
+             without those"
+        )));
+    }
+    let role = source.info("replication")?.role();
+    let is_replica = is_detachable(role, &record, cli.target_address(), &name)?;
+    progress.line(&format!("{unreachable}: the target could not be reached, so only the source is changed"));
+    if is_replica {
+        replication::detach(&mut source)?;
+    }
+    record.restore(Side::Source, &mut source, |_| true)?;
+    if let Some(line) = fence::lift_unrecorded(&mut source)? {
+        progress.line(&line);
+    }
     progress.line(&format!(
-        "settings of the source remain to be restored ({remaining}): --undo once more, when it can be reached"
+        "undone: {name} accepts writes again, without those to the target since a switch; clients are to be pointed to it, \
+         and none to the target when it is back"
+    ));
+    if !record.is_stored() {
+        return Ok(());
+    }
+    let remaining = record.changed(Side::Target).join(", ");
+    if remaining.is_empty() {
+        progress.line("no settings of the target remain to be restored");
+        return record.remove();
+    }
+    record.set_stage(Stage::Begun)?;
+    remain(&progress, cli, "target", &remaining);
+    Ok(())
+}
+
+fn remain(progress: &Progress, cli: &Cli, side: &str, settings: &str) {
+    progress.line(&format!(
+        "settings of the {side} remain to be restored ({settings}): --undo once more, when it can be reached"
     ));
     progress.line(&format!("undo:  {}", cli.undo_command()));
-    Ok(())
 }
 
 /// The target is a replica of the source.
@@ -75,7 +182,7 @@ fn detach(session: &mut Session<'_>) -> Result<(), MigrateError> {
         restore_all(session)?;
         session.record.remove()?;
     } else {
-        session.progress.line(&without_record(&session.servers.target));
+        session.progress.line(&login_stays(&session.servers.target));
     }
     let source = session.servers.source.name();
     let line = detached(session.server(Side::Target))?;
@@ -83,7 +190,7 @@ fn detach(session: &mut Session<'_>) -> Result<(), MigrateError> {
     Ok(())
 }
 
-fn without_record(target: &Server) -> String {
+fn login_stays(target: &Server) -> String {
     format!("{}: no record of earlier settings: its login for the source stays", target.name())
 }
 
@@ -120,10 +227,16 @@ fn reopen(session: &mut Session<'_>) -> Result<(), MigrateError> {
             "{source} has not received the writes to {target} since the switch; --discard accepts that they are missing"
         )));
     }
+    let role = session.servers.source.info("replication")?.role();
+    let is_replica = is_detachable(role, &session.record, session.address(Side::Target), &source)?;
     if !session.cli.no_fence {
         fence::raise(session, Side::Target)?;
     }
+    if is_replica {
+        replication::detach(&mut session.servers.source)?;
+    }
     session.restore(Side::Source, |_| true)?;
+    fence::lift(session, Side::Source)?;
     session.record.set_stage(Stage::Begun)?;
     session.progress.line(&format!(
         "undone: {source} accepts writes again, without those to the target since the switch; clients are to be pointed to it"
@@ -135,7 +248,24 @@ fn reopen(session: &mut Session<'_>) -> Result<(), MigrateError> {
     Ok(())
 }
 
+/// Whether the source is a replica that may be made a primary.
+///
+/// # Errors
+/// It is a replica of a third server, by something else than this tool.
+fn is_detachable(role: Role, record: &Record, target: &HostPort, source: &str) -> Result<bool, MigrateError> {
+    match role {
+        Role::Primary => Ok(false),
+        Role::Replica { primary, .. } if primary == *target || record.stage() == Stage::Reversed => Ok(true),
+        Role::Replica { primary, .. } => Err(MigrateError::refused(format!(
+            "{source} is a replica of {primary}, by something else than this tool: REPLICAOF NO ONE on it first"
+        ))),
+    }
+}
+
 fn restore_all(session: &mut Session<'_>) -> Result<(), MigrateError> {
-    session.restore(Side::Target, |_| true)?;
-    session.restore(Side::Source, |_| true)
+    for side in [Side::Target, Side::Source] {
+        session.restore(side, |_| true)?;
+        fence::lift(session, side)?;
+    }
+    Ok(())
 }

@@ -152,7 +152,7 @@ fn an_interruption_leaves_both_servers_usable() {
         assert_eq!(call(&mut there, &["INCR", "counter"]), "3");
         assert_eq!(call(&mut here, &["INCR", "counter"]), "3");
         let text = interrupted(&servers, "--by-scan --overwrite --follow", "copying ");
-        assert!(text.contains("primaries of their own") && text.contains("--overwrite"), "{text}");
+        assert!(text.contains("replicates from the other") && text.contains("--overwrite"), "{text}");
         assert_eq!(call(&mut here, &["INCR", "counter"]), "4");
         assert_eq!(call(&mut there, &["SET", "own", "1"]), "OK");
         servers.step("--by-scan --overwrite --switch", "switched");

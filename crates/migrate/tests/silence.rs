@@ -103,7 +103,7 @@ fn a_target_that_stops_while_writes_are_held_back_does_not_hold_them_longer() {
             assert!(begin.elapsed() < SOON, "{text}");
             assert_eq!(text.contains("refuses them instead"), !can_pause, "{text}");
             let reason = format!("--pause-max): the target {}: no reply within 1.", servers.target.address());
-            assert!(text.contains(&reason) && text.contains("accepts writes again"), "{text}");
+            assert!(text.contains(&reason) && text.contains("accepts writes as before"), "{text}");
             assert_eq!(call(&mut servers.source(), &["SET", "a", "b"]), "OK");
             signal(id, "CONT");
             servers.step("--switch", "switched: clients are to be pointed to the target");

@@ -250,7 +250,7 @@ impl Executor {
         planned: Option<Box<Planned>>,
         host: &dyn Host,
     ) -> (usize, Option<Processed>) {
-        let limits = self.limits_of(client);
+        let limits = self.expect_requests(client);
         let planned = planned.filter(|planned| planned.limits == limits);
         let is_planned_ahead = planned.is_some();
         let planned = match planned {
@@ -291,7 +291,8 @@ impl Executor {
         if bytes.len() > PLANNED_AHEAD_SIZE_MAX {
             return None;
         }
-        Some(self.planner.plan_ahead(bytes, self.limits_of(client), client.session.db))
+        let limits = self.expect_requests(client);
+        Some(self.planner.plan_ahead(bytes, limits, client.session.db))
     }
 
     /// To be called when all input planned in this turn is executed.
@@ -299,15 +300,14 @@ impl Executor {
         self.planner.pipeline.clear();
     }
 
-    /// The limits for the input of this client.
-    fn limits_of(&self, client: &Client) -> RequestLimits {
-        if client.forwarding.is_some() {
-            return RequestLimits { sender: Sender::Client, bulk_size_max: u64::MAX };
-        }
-        RequestLimits {
-            sender: if self.is_unauthenticated(client) { Sender::Unauthenticated } else { Sender::Client },
-            bulk_size_max: self.settings.config.proto_max_bulk_len,
-        }
+    /// Lets the planner expect input of this client, whose limits it returns.
+    fn expect_requests(&mut self, client: &Client) -> RequestLimits {
+        let is_primary = client.forwarding.is_some();
+        self.planner.expect_requests(self.is_replay || is_primary);
+        let is_known = is_primary || !self.is_unauthenticated(client);
+        let sender = if is_known { Sender::Client } else { Sender::Unauthenticated };
+        let bulk_size_max = if is_primary { u64::MAX } else { self.settings.config.proto_max_bulk_len };
+        RequestLimits { sender, bulk_size_max }
     }
 
     fn run_batch(

@@ -510,7 +510,6 @@ impl Worker {
             self.executor.latching.cancel(parked.busy, token.0);
         }
         self.statistics.memory.clients.subtract(connection.release());
-        self.note_end_of_primary(&connection);
         self.note_end_of_replica(connection.replica.take());
         if let Life::Closing(closing) = connection.life {
             self.statistics.memory.closing.subtract(closing.charge);
@@ -528,6 +527,7 @@ impl Worker {
 
     /// Ends what the server does for a connection that runs no further request: it gets no more messages.
     pub(super) fn end_services(&mut self, token: Token) {
+        self.note_end_of_primary(token);
         let Some(connection) = self.connections.find_mut(token) else { return };
         self.host.remove(&connection.client.session);
         connection.client.session.flags.remove(SessionFlags::MONITOR);

@@ -9,6 +9,7 @@ pub mod interrupt;
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
@@ -64,7 +65,8 @@ where
     match body(&cli, &called_as) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{called_as}: {error}");
+            // If printing fails, no further output is possible.
+            let _ = writeln!(io::stderr(), "{called_as}: {error}");
             ExitCode::from(match error.failure() {
                 Failure::Usage => EXIT_USAGE,
                 Failure::Interrupted => interrupt::EXIT_STATUS,

@@ -44,9 +44,6 @@ pub const WAITAOF: Command = Command {
     ..WAIT
 };
 
-/// Asks replicas for the offset that they have applied.
-const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
-
 const WAIT_ON_REPLICA: CommandError = CommandError::new(
     "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be writable \
      (which is not the default) writes to replicas are just local and are not propagated.",
@@ -68,16 +65,9 @@ fn wait(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     if acknowledged >= wanted || !ctx.may_block() {
         return Ok(reply.integer(acknowledged));
     }
-    request_acknowledgements(ctx);
+    ctx.report.needs_acknowledgements = true;
     ctx.block(timeout, BlockReason::Replicas { wanted, acknowledged });
     Ok(reply.nothing())
-}
-
-/// Asks replicas for their offsets, which they also tell each second.
-fn request_acknowledgements(ctx: &mut Ctx<'_>) {
-    if !ctx.host.holds_stream_end() {
-        ctx.data.append_for_replicas(GET_ACK);
-    }
 }
 
 fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -104,7 +94,7 @@ fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
         return Ok(out.done());
     }
     if replicas > 0 {
-        request_acknowledgements(ctx);
+        ctx.report.needs_acknowledgements = true;
     }
     let reason = BlockReason::Disk { awaits_local: local > 0, wanted: replicas, is_durable, acknowledged };
     ctx.block(timeout, reason);

@@ -97,6 +97,8 @@ pub struct CommandReport {
     /// Whether the command must apply to all workers before its reply is sent: a pause, a change of permissions, broadcasts of
     /// changes, or the end of another client's wait.
     pub needs_barrier: bool,
+    /// Whether replicas are to be asked for the offsets that they have applied, at the end of the turn.
+    pub needs_acknowledgements: bool,
     /// Long strings of the reply, shared instead of copied.
     pub shared_replies: SharedReplyBuffers,
     /// The empty queue of a completed transaction, kept for the next one.

@@ -48,6 +48,7 @@ fn publish(
     args: Args<'_>,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
-    ctx.data.record_for_replicas(ctx.session.db, ctx.args.iter());
+    let name = ctx.own_name().map_or(args.name(), str::as_bytes);
+    ctx.data.record_for_replicas(ctx.session.db, [name, args.at(1), args.at(2)].into_iter());
     Ok(reply.integer(ctx.host.publish_message(kind, args.at(1), args.at(2)) as i64))
 }

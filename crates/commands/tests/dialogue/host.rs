@@ -343,10 +343,6 @@ impl Replicas for TestHost {
         SyncAnswer::NoData
     }
 
-    fn holds_stream_end(&self) -> bool {
-        false
-    }
-
     fn acknowledged(&self, _: &Session, _: u64, _: Option<u64>) {}
 
     fn replicas_at(&self, _: Lsn) -> AcknowledgedCounts {

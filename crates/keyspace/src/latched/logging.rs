@@ -11,7 +11,7 @@ use sync::write_log::{Audience, LogWriter, Record};
 
 use super::Latched;
 use super::held::Held;
-use crate::store::effects::write_select;
+use crate::store::effects::{EffectOrigin, write_select};
 
 /// A thread's access to the write log.
 #[derive(Default)]
@@ -72,9 +72,11 @@ impl Latched<'_> {
     }
 
     /// Appends bytes for replicas that belong to no latch: a message, or a request for acknowledgements. `false`: there are
-    /// no replicas.
+    /// no replicas, or the server is one, whose replicas get the bytes of its primary only.
     pub fn append_for_replicas(&mut self, bytes: &[u8]) -> bool {
-        self.keyspace.log.has_replicas() && self.append_unlatched(None, Audience::Replicas, &[bytes])
+        self.keyspace.log.has_replicas()
+            && self.effects.origin() == EffectOrigin::Own
+            && self.append_unlatched(None, Audience::Replicas, &[bytes])
     }
 
     /// Appends bytes that belong to no latch: those of requests that change no data. `databases`: the one selected before and

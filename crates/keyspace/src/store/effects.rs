@@ -70,8 +70,11 @@ pub struct EffectSink {
     is_transaction: bool,
     /// For which readers effects are (`redis.set_repl` in a script); `None`: they are dropped.
     audience: Option<Audience>,
-    /// Whose changes these are.
+    /// Whose changes the next effects are.
     origin: EffectOrigin,
+    /// Whose changes those are that were recorded. A script may go on after the role of the server has changed: if it has made a
+    /// change as a primary, all of them belong to the stream.
+    recorded: EffectOrigin,
     /// Whether effects are not appended as usual, because of `audience` or `origin`.
     is_special: bool,
     /// The ranges of `bytes` that are for some readers only.
@@ -111,6 +114,7 @@ impl Default for EffectSink {
             is_transaction: false,
             audience: Some(Audience::All),
             origin: EffectOrigin::Own,
+            recorded: EffectOrigin::Own,
             is_special: false,
             partial: Vec::new(),
             diverges: false,
@@ -204,7 +208,7 @@ impl EffectSink {
 
     fn note_audience(&mut self, start: usize, audience: Audience) {
         // Local effects are for the file as a whole.
-        if audience != Audience::All && self.origin == EffectOrigin::Own {
+        if audience != Audience::All && self.recorded == EffectOrigin::Own {
             self.partial.push((start..self.bytes.len(), audience));
             self.diverges |= audience == Audience::Replicas;
         }
@@ -237,6 +241,7 @@ impl EffectSink {
     pub fn forward(&mut self, (from, to): (DbIndex, DbIndex), bytes: &[u8]) {
         debug_assert!(self.origin == EffectOrigin::Primary);
         let first = self.databases.map_or(from, |(first, _)| first);
+        self.recorded = self.origin;
         self.databases = Some((first, to));
         self.bytes.extend_from_slice(bytes);
     }
@@ -260,6 +265,9 @@ impl EffectSink {
 
     /// Selects the database of the next effect.
     fn enter(&mut self, db: DbIndex) {
+        if self.databases.is_none() || self.origin == EffectOrigin::Own {
+            self.recorded = self.origin;
+        }
         let first = match self.databases {
             None => db,
             Some((first, last)) => {
@@ -323,14 +331,14 @@ impl EffectSink {
     ) -> Option<Lsn> {
         debug_assert!(!self.is_transaction, "latches are released after the transaction");
         self.end_command();
-        let diverges = std::mem::take(&mut self.diverges) || self.origin == EffectOrigin::Local;
+        let diverges = std::mem::take(&mut self.diverges) || self.recorded == EffectOrigin::Local;
         let appended = match (self.databases.take(), log) {
             (Some((first, last)), Some(log)) => {
                 if diverges {
                     log.log().note_divergence();
                 }
                 let select = self.select.of(first);
-                let (audience, select_audience) = match self.origin {
+                let (audience, select_audience) = match self.recorded {
                     EffectOrigin::Own => (Audience::All, Audience::All),
                     EffectOrigin::Local => (Audience::File, Audience::File),
                     // The stream has its own requests that select databases.
@@ -522,6 +530,31 @@ mod tests {
             read(&mut replicas),
             format!("{}{begin}{}*1 $1 C *1 $1 P {end}<raw>", select(0), select(1))
         );
+    }
+
+    #[test]
+    fn a_unit_with_a_change_of_a_primary_is_for_all() {
+        for [first, second] in
+            [[EffectOrigin::Own, EffectOrigin::Local], [EffectOrigin::Local, EffectOrigin::Own]]
+        {
+            let log = Arc::new(WriteLog::new(Lsn(0), 1 << 12, 1, |_| {}));
+            let mut replicas = log.attach(0, Audience::Replicas).expect("the first reader");
+            let mut writer = log.writer(0);
+            let mut sink = EffectSink::default();
+            sink.begin_transaction();
+            sink.set_origin(first);
+            request(&mut sink, 0, &["A"]);
+            sink.set_origin(second);
+            request(&mut sink, 0, &["B"]);
+            sink.set_origin(EffectOrigin::Local);
+            sink.end_transaction();
+            let _ = sink.drain(Some(&mut writer), LogWriter::append);
+            request(&mut sink, 0, &["C"]);
+            let _ = sink.drain(Some(&mut writer), LogWriter::append);
+            let chunk = replicas.bytes(log.end());
+            let text = String::from_utf8_lossy(&chunk.pieces.concat()).replace("\r\n", " ");
+            assert!(text.ends_with("MULTI *1 $1 A *1 $1 B *1 $4 EXEC "), "{text}");
+        }
     }
 
     #[test]

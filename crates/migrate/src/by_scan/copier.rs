@@ -1,4 +1,8 @@
 //! Copies keys by `DUMP` and `RESTORE`, and makes both servers' sets of keys equal.
+//!
+//! Memory, here and in the source's output buffer: payloads of [`BATCH_SIZE_MAX`], or one larger payload.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use tool::interrupt;
 use wire::response::{Reply, encode_command};
@@ -7,29 +11,30 @@ use crate::error::MigrateError;
 use crate::info::Keyspace;
 use crate::progress::{Phase, Progress};
 use crate::server::Server;
-use crate::servers::{Servers, clock_ms, integer};
+use crate::servers::{DatabaseKey, Servers, clock_ms, integer};
 
 /// Keys in one `SCAN`, and at most in one pipeline.
 const SCAN_LEN: usize = 200;
 
-/// Size of payloads in a pipeline at which the next one has fewer keys.
-const BATCH_SIZE_MAX: usize = 8 * 1024 * 1024;
+/// Size of the values in one pipeline.
+const BATCH_SIZE_MAX: u64 = 8 * 1024 * 1024;
+
+/// What a value counts for whose size the source refuses to tell.
+const UNKNOWN_SIZE: u64 = 1024 * 1024;
 
 /// Copies keys.
 pub struct Copier {
     has_absolute_expiries: bool,
-    /// Keys in the next pipeline.
-    batch_len: usize,
-    /// Keys that the target refuses, by an error about their payload.
-    pub refused_count: u64,
-    /// The first refused key, with the error.
-    pub first_refused: Option<String>,
+    /// The streams of the source, as far as it was read.
+    pub streams: BTreeSet<DatabaseKey>,
+    /// Keys that the target refuses, with its error about their payload: it has their former values, or none.
+    pub refused: BTreeMap<DatabaseKey, String>,
 }
 
 impl Copier {
     pub fn new(source: &mut Server) -> Result<Self, MigrateError> {
         let has_absolute_expiries = source.has_command("pexpiretime")?;
-        Ok(Self { has_absolute_expiries, batch_len: SCAN_LEN, refused_count: 0, first_refused: None })
+        Ok(Self { has_absolute_expiries, streams: BTreeSet::new(), refused: BTreeMap::new() })
     }
 
     /// Copies all keys of the source.
@@ -56,72 +61,102 @@ impl Copier {
         database: u32,
         keys: &[Vec<u8>],
     ) -> Result<(), MigrateError> {
-        let mut rest = keys;
-        while !rest.is_empty() {
-            interrupt::check()?;
-            let (batch, after) = rest.split_at(rest.len().min(self.batch_len));
-            rest = after;
-            let size = self.copy_batch(servers, database, batch)?;
-            self.batch_len = match size {
-                _ if size > BATCH_SIZE_MAX => (self.batch_len / 2).max(1),
-                _ if size < BATCH_SIZE_MAX / 4 => (self.batch_len * 2).min(SCAN_LEN),
-                _ => self.batch_len,
-            };
+        for mut keys in keys.chunks(SCAN_LEN) {
+            let sizes = self.survey(&mut servers.source, database, keys)?;
+            let mut sizes = sizes.as_slice();
+            while !keys.is_empty() {
+                interrupt::check()?;
+                let (batch, rest) = keys.split_at(batch_len(sizes));
+                self.copy_batch(servers, database, batch)?;
+                (keys, sizes) = (rest, &sizes[batch.len()..]);
+            }
         }
         Ok(())
     }
 
-    /// Returns the size of the payloads in bytes.
+    /// Copies keys of several databases, in the order of these.
+    pub fn copy_across(&mut self, servers: &mut Servers, keys: &[DatabaseKey]) -> Result<(), MigrateError> {
+        for same in keys.chunk_by(|one, other| one.0 == other.0) {
+            let keys: Vec<Vec<u8>> = same.iter().map(|(_, key)| key.clone()).collect();
+            self.copy(servers, same[0].0, &keys)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the streams among keys, and returns the approximate sizes of all values in bytes.
+    fn survey(
+        &mut self,
+        source: &mut Server,
+        database: u32,
+        keys: &[Vec<u8>],
+    ) -> Result<Vec<u64>, MigrateError> {
+        source.select(database)?;
+        let mut requests = Vec::new();
+        for key in keys {
+            encode_command(&[b"TYPE", key.as_slice()], &mut requests);
+            encode_command(&[b"MEMORY".as_slice(), b"USAGE", key], &mut requests);
+        }
+        let mut replies = source.pipeline(&requests, 2 * keys.len())?.into_iter();
+        let mut sizes = Vec::with_capacity(keys.len());
+        for key in keys {
+            let type_name = accepted(source, "TYPE", replies.next())?;
+            let key = (database, key.clone());
+            if type_name.text() == Some(b"stream") {
+                self.streams.insert(key);
+            } else {
+                self.streams.remove(&key);
+            }
+            sizes.push(match replies.next() {
+                Some(Reply::Integer(size)) => size.unsigned_abs(),
+                Some(Reply::Error(_)) => UNKNOWN_SIZE,
+                // The key does not exist.
+                _ => 0,
+            });
+        }
+        Ok(sizes)
+    }
+
     fn copy_batch(
         &mut self,
         servers: &mut Servers,
         database: u32,
         keys: &[Vec<u8>],
-    ) -> Result<usize, MigrateError> {
+    ) -> Result<(), MigrateError> {
         let Servers { source, target } = servers;
         source.select(database)?;
         target.select(database)?;
-        let expiry: &[u8] = if self.has_absolute_expiries { b"PEXPIRETIME" } else { b"PTTL" };
+        let expiry = if self.has_absolute_expiries { "PEXPIRETIME" } else { "PTTL" };
         let now_ms = if self.has_absolute_expiries { 0 } else { clock_ms(source)? };
         let mut requests = Vec::new();
         for key in keys {
-            encode_command(&[expiry, key], &mut requests);
+            encode_command(&[expiry.as_bytes(), key], &mut requests);
             encode_command(&[b"DUMP", key.as_slice()], &mut requests);
         }
-        let replies = source.pipeline(&requests, 2 * keys.len())?;
+        let mut replies = source.pipeline(&requests, 2 * keys.len())?.into_iter();
         requests.clear();
-        let mut size = 0;
-        for (key, pair) in keys.iter().zip(replies.chunks_exact(2)) {
-            match &pair[1] {
-                Reply::Bulk(payload) => {
-                    let expiry_ms =
-                        integer(&pair[0]).filter(|&time| time >= 0).map_or(0, |time| now_ms + time);
-                    let expiry_ms = expiry_ms.to_string();
-                    let words: [&[u8]; 6] =
-                        [b"RESTORE", key, expiry_ms.as_bytes(), payload, b"REPLACE", b"ABSTTL"];
-                    encode_command(&words, &mut requests);
-                    size += payload.len();
-                }
-                Reply::Error(text) => {
-                    return Err(MigrateError::server(
-                        source.name(),
-                        format!("DUMP: {}", String::from_utf8_lossy(text)),
-                    ));
-                }
-                _ => encode_command(&[b"DEL", key.as_slice()], &mut requests),
-            }
+        for key in keys {
+            let time = integer(&accepted(source, expiry, replies.next())?);
+            let Reply::Bulk(payload) = accepted(source, "DUMP", replies.next())? else {
+                encode_command(&[b"DEL", key.as_slice()], &mut requests);
+                continue;
+            };
+            let expiry_ms = time.filter(|&time| time >= 0).map_or(0, |time| now_ms + time).to_string();
+            let words: [&[u8]; 6] = [b"RESTORE", key, expiry_ms.as_bytes(), &payload, b"REPLACE", b"ABSTTL"];
+            encode_command(&words, &mut requests);
         }
         for (key, reply) in keys.iter().zip(target.pipeline(&requests, keys.len())?) {
-            let Reply::Error(text) = reply else { continue };
+            let key = (database, key.clone());
+            let Reply::Error(text) = reply else {
+                self.refused.remove(&key);
+                continue;
+            };
             let text = String::from_utf8_lossy(&text).into_owned();
             if !text.contains("payload") && !text.contains("Bad data format") {
                 return Err(MigrateError::server(target.name(), format!("RESTORE: {text}")));
             }
-            self.refused_count += 1;
-            let name = format!("db{database} '{}': {text}", key.escape_ascii());
-            self.first_refused.get_or_insert(name);
+            self.refused.insert(key, text);
         }
-        Ok(size)
+        Ok(())
     }
 
     /// Deletes keys of the target that the source does not have, and copies those that the target does not have: after
@@ -143,6 +178,26 @@ impl Copier {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns how many of the first values are copied together, by the sizes of all.
+fn batch_len(sizes: &[u64]) -> usize {
+    let mut sum = 0u64;
+    let fits = |&&size: &&u64| {
+        sum = sum.saturating_add(size);
+        sum <= BATCH_SIZE_MAX
+    };
+    sizes.iter().take_while(fits).count().max(1)
+}
+
+/// Returns a reply that is not an error.
+fn accepted(server: &Server, command: &str, reply: Option<Reply>) -> Result<Reply, MigrateError> {
+    match reply {
+        Some(Reply::Error(text)) => {
+            Err(MigrateError::server(server.name(), format!("{command}: {}", String::from_utf8_lossy(&text))))
+        }
+        reply => Ok(reply.expect("a pipeline has a reply for each request")),
     }
 }
 
@@ -192,5 +247,20 @@ impl Scan {
         self.cursor = Some(cursor);
         let keys = keys.elements().unwrap_or_default();
         Ok(Some(keys.iter().filter_map(Reply::text).map(<[u8]>::to_vec).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_copied_together_up_to_a_size() {
+        const MIB: u64 = 1024 * 1024;
+        assert_eq!(batch_len(&[100; SCAN_LEN]), SCAN_LEN);
+        assert_eq!(batch_len(&[100, 100, 8 * MIB, 100]), 2);
+        assert_eq!(batch_len(&[4 * MIB; 3]), 2);
+        assert_eq!(batch_len(&[u64::MAX, u64::MAX]), 1);
+        assert_eq!(batch_len(&[UNKNOWN_SIZE; SCAN_LEN]), 8);
     }
 }

@@ -13,6 +13,7 @@ use wire::response::{Reply, encode_command};
 use crate::connection::Connection;
 use crate::error::MigrateError;
 use crate::server::Server;
+use crate::servers::DatabaseKey;
 
 /// Time in which the thread notices a request of the main thread.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -20,12 +21,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Changed keys that are kept; with more, the subscription counts as lost.
 const CHANGED_MAX: usize = 5_000_000;
 
-/// A key, with its database.
-pub type ChangedKey = (u32, Vec<u8>);
-
 #[derive(Default)]
 struct Shared {
-    changed: Mutex<HashSet<ChangedKey>>,
+    changed: Mutex<HashSet<DatabaseKey>>,
     /// The last mark that is wanted, and the last that has come back.
     wanted_mark: AtomicU64,
     seen_mark: AtomicU64,
@@ -64,7 +62,7 @@ impl Events {
     }
 
     /// Waits until every event has arrived that the source had sent before this call, and takes the changed keys.
-    pub fn take(&self, time_max: Duration) -> Result<Vec<ChangedKey>, MigrateError> {
+    pub fn take(&self, time_max: Duration) -> Result<Vec<DatabaseKey>, MigrateError> {
         let mark = self.shared.wanted_mark.fetch_add(1, Ordering::SeqCst) + 1;
         let deadline = Instant::now() + time_max;
         while self.shared.seen_mark.load(Ordering::SeqCst) < mark {
@@ -82,7 +80,7 @@ impl Events {
             }
             interrupt::sleep(Duration::from_millis(1))?;
         }
-        let mut keys: Vec<ChangedKey> = lock(&self.shared.changed).drain().collect();
+        let mut keys: Vec<DatabaseKey> = lock(&self.shared.changed).drain().collect();
         keys.sort_unstable();
         Ok(keys)
     }

@@ -9,16 +9,13 @@ use crate::compare::reader::ValueReader;
 use crate::error::MigrateError;
 use crate::info::Keyspace;
 use crate::server::Server;
-use crate::servers::integer;
+use crate::servers::{DatabaseKey, integer};
 
 /// Requests in one pipeline.
 const PIPELINE_LEN: usize = 100;
 
 /// Keys that a `SCAN` visits.
 const SCAN_COUNT: &str = "1000";
-
-/// A key, with its database.
-pub type SampledKey = (u32, Vec<u8>);
 
 /// What was read of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +32,7 @@ pub fn choose(
     server: &mut Server,
     keyspace: &Keyspace,
     count: u64,
-) -> Result<BTreeSet<SampledKey>, MigrateError> {
+) -> Result<BTreeSet<DatabaseKey>, MigrateError> {
     let total: u64 = keyspace.values().map(|counts| counts.keys).sum();
     let mut chosen = BTreeSet::new();
     for (&database, counts) in keyspace {
@@ -73,7 +70,7 @@ pub fn choose(
 fn add_all(
     server: &mut Server,
     database: u32,
-    chosen: &mut BTreeSet<SampledKey>,
+    chosen: &mut BTreeSet<DatabaseKey>,
 ) -> Result<(), MigrateError> {
     let mut cursor = "0".to_owned();
     loop {
@@ -96,7 +93,7 @@ fn add_all(
 /// Reads these keys; `None` for one that does not exist.
 pub fn read(
     server: &mut Server,
-    keys: &[&SampledKey],
+    keys: &[&DatabaseKey],
     has_field_expiries: bool,
 ) -> Result<Vec<Option<Fingerprint>>, MigrateError> {
     let mut read = Vec::with_capacity(keys.len());
@@ -112,7 +109,7 @@ pub fn read(
 
 fn read_batch(
     server: &mut Server,
-    keys: &[&SampledKey],
+    keys: &[&DatabaseKey],
     has_field_expiries: bool,
 ) -> Result<Vec<Option<Fingerprint>>, MigrateError> {
     let mut requests = Vec::new();
@@ -149,7 +146,7 @@ fn read_batch(
         let replies = server.pipeline(&requests, unfinished.len())?;
         for (reader, reply) in unfinished.into_iter().zip(&replies) {
             if let Reply::Error(text) = reply
-                && text.starts_with(b"NOPERM")
+                && !is_of_changed_key(text)
             {
                 return Err(MigrateError::server(server.name(), String::from_utf8_lossy(text)));
             }
@@ -162,4 +159,9 @@ fn read_batch(
         digest: reader.as_ref().map(ValueReader::digest),
     };
     Ok(found.into_iter().map(|found| found.map(fingerprint)).collect())
+}
+
+/// Whether an error is that of a key, or of a group of a stream, that was deleted or replaced meanwhile.
+fn is_of_changed_key(error: &[u8]) -> bool {
+    [&b"WRONGTYPE"[..], b"NOGROUP", b"ERR no such key"].iter().any(|words| error.starts_with(words))
 }

@@ -168,17 +168,34 @@ pub fn signal(id: u32, name: &str) {
     }
 }
 
+/// Whether a request has these words, the last of them not at its end.
+pub fn has(request: &[u8], words: &str) -> bool {
+    let words = format!("\r\n{words}\r\n");
+    request.windows(words.len()).any(|found| found == words.as_bytes())
+}
+
 /// Forwards connections to a server. `change` sees each request before the server does.
 pub fn proxy(server: SocketAddr, change: impl Fn(&mut Vec<u8>) + Send + Sync + 'static) -> SocketAddr {
+    proxy_to(move || server, change)
+}
+
+/// Forwards each connection to a server that is asked for when it is opened.
+pub fn proxy_to(
+    server: impl Fn() -> SocketAddr + Send + 'static,
+    change: impl Fn(&mut Vec<u8>) + Send + Sync + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let change = Arc::new(change);
     thread::spawn(move || {
         for client in listener.incoming() {
-            let (mut client, mut server) = (client.unwrap(), TcpStream::connect(server).unwrap());
+            let (mut client, mut server) = (client.unwrap(), TcpStream::connect(server()).unwrap());
             let (mut replies, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
             // Either connection may be closed at any time.
-            thread::spawn(move || drop(io::copy(&mut replies, &mut to_client)));
+            thread::spawn(move || {
+                drop(io::copy(&mut replies, &mut to_client));
+                drop(to_client.shutdown(std::net::Shutdown::Both));
+            });
             let change = Arc::clone(&change);
             thread::spawn(move || {
                 let mut bytes = vec![0; 64 * 1024];

@@ -135,7 +135,7 @@ impl Run {
         let mut encoder = Encoder::new(encoding.version, false);
         let mut bytes = Vec::new();
         encoder.write_header(&mut bytes);
-        let (name, version) = self.snapshots.versions.property(encoding.version.family);
+        let (name, version) = self.snapshots.versions.property(self.settings.family());
         let is_base = u8::from(purpose == SnapshotPurpose::Base);
         let properties = [
             (name, version.to_owned()),

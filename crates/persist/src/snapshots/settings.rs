@@ -86,6 +86,11 @@ impl Settings {
         self
     }
 
+    /// The family of servers that the file is for.
+    pub(super) fn family(&self) -> Family {
+        self.family.unwrap_or(self.encoding.version.family)
+    }
+
     /// Decides the version: by default the oldest that holds the data.
     pub(super) fn decide_version(&mut self, has_volatile_members: bool) {
         self.encoding.version = match self.wanted_version {

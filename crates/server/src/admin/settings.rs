@@ -96,12 +96,13 @@ impl Shared {
         saving::guard_writes(self, config);
     }
 
-    /// Refuses writes while fewer replicas are up to date than they require.
+    /// Refuses writes while fewer replicas are up to date than they require. Those of a replica require none.
     pub fn guard_replica_count(&self, config: &Config) {
         let wanted = config.min_replicas_to_write;
         let lag_max = config.min_replicas_max_lag;
         let lacks = wanted > 0
             && lag_max > 0
+            && !self.replication.is_replica()
             && self.replication.replicas.good_count(lag_max, Uptime::now()) < wanted;
         if self.modes.flags.is_set(GlobalFlags::NO_REPLICAS) != lacks {
             self.modes.flags.set(GlobalFlags::NO_REPLICAS, lacks);
@@ -111,6 +112,11 @@ impl Shared {
     /// Makes all workers update their flags before their next command: the first connection in broadcast mode
     /// may have begun, or the last one ended.
     pub fn follow_prefixes(&self) {
+        self.update_workers();
+    }
+
+    /// Makes all workers make their settings anew before their next command.
+    pub fn update_workers(&self) {
         self.config.begin_generation();
         self.workers.post_all(|| Mail::ConfigChanged);
     }

@@ -110,6 +110,8 @@ impl Shared {
 
     /// Continues with a shutdown that waits for replicas, if they have everything or the time is over.
     fn continue_waiting(&'static self) {
+        // They may write, so their turns are awaited.
+        self.scripts.running.end_all(self.config.load().busy_reply_threshold);
         match self.modes.shutdown.continue_wait(Uptime::now(), || self.have_replicas_all()) {
             WaitStep::Wait => return,
             WaitStep::Begun => return log::info!("Waiting for replicas before shutting down."),

@@ -22,6 +22,7 @@ use keyspace::{EvictionOrder, EvictionPolicy, Evictor, Latching};
 use os::clock::Ticks;
 use sync::atomic::Ordering;
 
+use super::forwarding::usual_origin;
 use super::settings::WorkerSettings;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
@@ -249,7 +250,11 @@ impl Eviction<'_> {
     /// Evicts until `wanted` bytes are free.
     fn evict(&mut self, policy: EvictionPolicy, wanted: u64) -> Freed {
         let cycle_latency = self.settings.latency_start();
+        // It may be a request of the primary for which room is made.
+        let origin = self.latching.effects.origin();
+        self.latching.effects.set_origin(usual_origin(self.flags));
         let freed = self.evict_groups(policy, wanted);
+        self.latching.effects.set_origin(origin);
         self.settings.latency_end(&self.shared.monitoring, cycle_latency, "eviction-cycle");
         freed
     }

@@ -22,11 +22,17 @@ use super::{CurrentRequest, Executor};
 use crate::connection::client::{Client, Forwarding};
 use crate::shared::modes::GlobalFlags;
 
+/// Asks replicas for the offsets that they have applied, which they also send each second.
+const GET_ACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+
 impl Executor {
     /// Passes on what this thread has appended to the write log: to the feed of replicas, and to sleeping readers. Called
     /// without latches, before the thread waits for anything.
     #[inline]
     pub fn publish_log(&mut self) {
+        if std::mem::take(&mut self.effects.needs_acknowledgements) && !self.shared.holds_stream_end() {
+            self.latching.append_for_replicas(GET_ACK);
+        }
         if self.latching.has_appended() {
             simulation::pass(Gap::ChangesAppended);
             self.shared.replication.feed.request_move();
@@ -43,10 +49,7 @@ impl Executor {
 
     /// Whose changes those of clients are.
     pub(super) fn usual_origin(&self) -> EffectOrigin {
-        match self.flags.is_set(GlobalFlags::REPLICA) {
-            true => EffectOrigin::Local,
-            false => EffectOrigin::Own,
-        }
+        usual_origin(self.flags)
     }
 
     /// Logs the bytes of a request that has run under its latches, with those before it. Nothing if it holds none for
@@ -119,6 +122,14 @@ impl Executor {
             let origin = self.usual_origin();
             self.latching.effects.set_origin(origin);
         }
+    }
+}
+
+/// Whose changes those of clients are.
+pub(super) fn usual_origin(flags: &GlobalFlags) -> EffectOrigin {
+    match flags.is_set(GlobalFlags::REPLICA) {
+        true => EffectOrigin::Local,
+        false => EffectOrigin::Own,
     }
 }
 

@@ -55,9 +55,9 @@ impl Planner {
         }
     }
 
-    /// From now on plans requests of a log.
-    pub(super) fn expect_logged_requests(&mut self) {
-        self.commands = &self.shared.logged_commands;
+    /// Plans requests of a log, or of clients from now on: other servers do not know the names of renamed commands.
+    pub(super) fn expect_requests(&mut self, of_log: bool) {
+        self.commands = if of_log { &self.shared.logged_commands } else { &self.shared.commands };
     }
 
     /// Swaps the pipeline of the current batch with that of the requests planned ahead.

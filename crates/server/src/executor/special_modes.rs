@@ -209,12 +209,14 @@ impl Executor {
             return;
         }
         self.request_barrier(client, BlockReason::Barrier);
-        // The scripts that have begun on this worker end first, too.
-        if self.flags.is_set(GlobalFlags::ANY_PAUSE) && self.has_begun_writing_scripts() {
+        // The scripts that have begun on this worker end first, too, and so does a stream of a former primary.
+        let awaits_scripts = self.flags.is_set(GlobalFlags::ANY_PAUSE) && self.has_begun_writing_scripts();
+        if awaits_scripts || self.shared.replication.role.lock().stream_count > 0 {
             let (token, turns) = (client.token, &mut client.turns);
             turns.awaited.push(token.thread());
             let request = BarrierRequest { connection: token, number: turns.requested };
-            self.shared.workers.post(token.thread(), Mail::PauseRequest(request));
+            let mail = if awaits_scripts { Mail::PauseRequest } else { Mail::BarrierRequest };
+            self.shared.workers.post(token.thread(), mail(request));
             client.block(BlockReason::Barrier, Some(TURNS_TIME_MAX));
         }
     }

@@ -23,6 +23,7 @@ use super::plan::{PLAIN_KEY_COUNT_MAX, Plan, PlanRefusal, Planned, RequestPlace}
 use super::{CurrentRequest, Executor};
 use crate::connection::client::Client;
 use crate::monitoring::command_log::Cost;
+use crate::shared::modes::GlobalFlags;
 
 /// A transaction that is completely in a batch.
 struct Whole {
@@ -58,6 +59,10 @@ impl Executor {
         if whole.watch.is_some() && client.session.watching.is_some() {
             return None;
         }
+        if whole.mode == Mode::Write && self.modes_of(client) & GlobalFlags::READ_ONLY != 0 {
+            return None;
+        }
+        self.follow_promotion();
         let first_at = whole.watch.unwrap_or(whole.multi + 1);
         let (first, exec) = (&planned.plans[first_at], &planned.plans[whole.exec]);
         let size = exec.requests.range_of(0).end - first.requests.range_of(0).start;

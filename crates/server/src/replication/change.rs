@@ -10,7 +10,7 @@ use crate::mail::Mail;
 use crate::shared::Shared;
 use crate::shared::loading::StreamPosition;
 use crate::shared::replication::random_replication_id;
-use crate::shared::role::{LinkStream, PrimaryName};
+use crate::shared::role::PrimaryName;
 
 /// Makes the server a replica of a primary. Returns whether it was one already.
 pub fn replicate(shared: &'static Shared, primary: PrimaryName) -> bool {
@@ -25,7 +25,7 @@ pub fn replicate(shared: &'static Shared, primary: PrimaryName) -> bool {
     // The data of a primary are a prefix of its own stream.
     shared.replication.role.lock().may_continue |= !was_replica;
     let ended = shared.replication.role.change_primary(Some(primary));
-    end_stream(shared, ended);
+    shared.close_stream(ended);
     // From now on clients change nothing, except in turns that have begun.
     shared.follow_role(&shared.config.load());
     shared.replication.role.await_turns(shared.workers.occupied());
@@ -45,7 +45,7 @@ pub fn replicate(shared: &'static Shared, primary: PrimaryName) -> bool {
 pub fn demote(shared: &'static Shared, target: PrimaryName) {
     let role = &shared.replication.role;
     role.lock().may_continue = true;
-    end_stream(shared, role.change_primary(Some(target)));
+    shared.close_stream(role.change_primary(Some(target)));
     shared.follow_role(&shared.config.load());
     // The failover has awaited them.
     role.await_turns(std::iter::empty());
@@ -64,7 +64,7 @@ pub fn promote(shared: &'static Shared) -> bool {
         return false;
     }
     let ended = shared.replication.role.change_primary(None);
-    end_stream(shared, ended);
+    shared.close_stream(ended);
     let feed = &shared.replication.feed;
     // Without latches, which this worker may hold: a record that is still being appended then belongs to the new history
     // only, so a replica that has it synchronises anew.
@@ -130,23 +130,4 @@ pub(super) fn unblock_clients(shared: &Shared) {
             shared.workers.post(token.thread(), Mail::Unblock(token, record.id, UnblockReply::RoleChange));
         }
     }
-}
-
-/// Interrupts the stream, from whose offset the link continues when nothing is loaded any more. Returns whether its connection
-/// has ended.
-pub fn interrupt_stream(shared: &Shared) -> bool {
-    let (stream, is_over) = {
-        let state = shared.replication.role.lock();
-        (state.link.stream().cloned(), state.stream_count == 0)
-    };
-    end_stream(shared, stream);
-    is_over
-}
-
-/// Closes the connection with a stream.
-fn end_stream(shared: &Shared, stream: Option<LinkStream>) {
-    let Some(stream) = stream else { return };
-    shared.clients.remove(stream.record.id);
-    let token = stream.record.place();
-    shared.workers.post(token.thread(), Mail::Kill(token, stream.record.id));
 }

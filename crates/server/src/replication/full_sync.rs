@@ -241,7 +241,9 @@ impl Shared {
 
     /// Whether messages of the server itself must not move the end of the stream.
     pub fn holds_stream_end(&self) -> bool {
-        self.replication.failover.holds_end() || self.modes.shutdown.holds_stream_end()
+        self.replication.failover.holds_end()
+            || self.modes.shutdown.holds_stream_end()
+            || self.modes.is_stopping()
     }
 
     /// The periodic work for replicas: snapshots, `PING`, the end of the backlog, and whether there are enough for writes.

@@ -25,6 +25,7 @@ use super::Shared;
 use super::awaited_turns::AwaitedTurns;
 use super::modes::GlobalFlags;
 use crate::connection::record::ClientRecord;
+use crate::mail::Mail;
 
 /// The interval of messages about changes that can't be written to the disk.
 const UNWRITTEN_INTERVAL_MS: i64 = 10_000;
@@ -314,6 +315,15 @@ impl Role {
         stream
     }
 
+    /// Takes the stream out, which is to continue from its offset.
+    fn take_stream(&self) -> Option<LinkStream> {
+        let mut state = self.lock();
+        let stream = state.link.stream().cloned()?;
+        state.link = LinkState::Connect;
+        state.down_since = clock::unix_millis() / 1000;
+        Some(stream)
+    }
+
     /// Notes the end of a connection with the stream.
     pub fn note_end(&self, record: &Arc<ClientRecord>, db: DbIndex) {
         let mut state = self.lock();
@@ -350,6 +360,19 @@ impl Shared {
         }
     }
 
+    /// Ends the stream of the primary, which is to continue from its offset. Its last requests may still run.
+    pub fn interrupt_stream(&self) {
+        self.close_stream(self.replication.role.take_stream());
+    }
+
+    /// Closes the connection with a stream.
+    pub fn close_stream(&self, stream: Option<LinkStream>) {
+        let Some(stream) = stream else { return };
+        self.clients.remove(stream.record.id);
+        let token = stream.record.place();
+        self.workers.post(token.thread(), Mail::Kill(token, stream.record.id));
+    }
+
     /// Sets the modes of requests by the role, the link and the configuration. After a promotion, clients change nothing until
     /// the former stream has ended: its requests are recorded as the primary's.
     pub fn follow_role(&self, config: &Config) {
@@ -359,12 +382,18 @@ impl Shared {
         let follows = is_replica || state.stream_count > 0;
         let is_down = state.link.stream().is_none();
         let flags = &self.modes.flags;
-        if !follows && flags.is_set(GlobalFlags::REPLICA) {
+        let has_changed = flags.is_set(GlobalFlags::REPLICA) != follows;
+        if has_changed && !follows {
             // The first change selects its database, whatever the replicas have followed.
             self.keyspace.log.forget_database();
         }
         flags.set(GlobalFlags::REPLICA, follows);
-        flags.set(GlobalFlags::READ_ONLY, follows && config.replica_read_only);
+        flags.set(GlobalFlags::READ_ONLY, follows && (!is_replica || config.replica_read_only));
         flags.set(GlobalFlags::STALE, is_replica && is_down && !config.replica_serve_stale_data);
+        drop(state);
+        if has_changed {
+            // What their settings make of the configuration depends on the role.
+            self.update_workers();
+        }
     }
 }

@@ -81,12 +81,13 @@ impl Worker {
         }
     }
 
-    /// Notes the end of a connection, if it is that of the primary.
-    pub(super) fn note_end_of_primary(&mut self, connection: &Connection) {
-        let Some(forwarding) = &connection.client.forwarding else { return };
+    /// Notes the end of the stream, if a connection that runs no further request is that of the primary.
+    pub(super) fn note_end_of_primary(&mut self, token: Token) {
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        let Some(forwarding) = connection.client.forwarding.take() else { return };
         self.primary.token = None;
         self.shared.replication.role.note_end(&connection.record, forwarding.db);
-        self.shared.follow_role(&self.executor.settings.config);
+        self.shared.follow_role(&self.shared.config.load());
         if forwarding.applied.load(Ordering::Relaxed) < forwarding.kept_until {
             // The words that Redis's suite searches for.
             log::info!("Master client was freed while streaming the replication buffer: its rest is dropped");

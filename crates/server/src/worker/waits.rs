@@ -168,6 +168,7 @@ impl Worker {
                 self.waits.for_disk.push(token);
             }
         }
+        forget_doubles(&mut self.waits.for_disk);
     }
 
     /// Ends the waits for replicas that have acknowledged the connections' writes.
@@ -185,6 +186,7 @@ impl Worker {
                 self.waits.for_replicas.push(token);
             }
         }
+        forget_doubles(&mut self.waits.for_replicas);
     }
 
     /// Notes how many acknowledgements a connection's writes have. Returns whether they end its wait.
@@ -534,4 +536,10 @@ impl Worker {
             }
         }
     }
+}
+
+/// Removes doubles: a connection may begin a further wait in the turn in which another one has ended.
+fn forget_doubles(tokens: &mut Vec<Token>) {
+    tokens.sort_unstable();
+    tokens.dedup();
 }

@@ -155,6 +155,18 @@ fn a_replica_without_marks_receives_a_size() {
 }
 
 #[test]
+fn a_snapshot_names_the_server_that_its_reader_knows() {
+    let server = Server::start(OPTIONS);
+    for (version, property) in [("", "redis-ver"), (" version 9.1.0", "valkey-ver")] {
+        let mut replica = Peer::connect(&server);
+        assert_eq!(replica.ask(&format!("REPLCONF capa eof capa psync2{version}")), "+OK");
+        replica.send("PSYNC ? -1\r\n");
+        replica.full_answer();
+        assert!(has(&replica.snapshot(), property.as_bytes()));
+    }
+}
+
+#[test]
 fn replicas_that_come_together_share_a_snapshot() {
     let options = ["--repl-diskless-sync-delay", "100", "--repl-diskless-sync-max-replicas", "2"];
     let server = Server::start(&options);

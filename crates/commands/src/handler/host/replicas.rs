@@ -17,8 +17,6 @@ pub trait Replicas {
     fn is_replica(&self) -> bool;
     /// The offset of the end of the stream.
     fn stream_offset(&self) -> u64;
-    /// Whether messages of the server itself must not move the end of the stream now.
-    fn holds_stream_end(&self) -> bool;
     /// Whether a client is a replica that awaits a connection for its snapshot.
     fn awaits_channel(&self, client: u64) -> bool;
     /// Whether a client has asked for a snapshot whose stream another connection of the replica is going to ask for.

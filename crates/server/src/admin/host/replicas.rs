@@ -91,10 +91,6 @@ impl Replicas for WorkerHost {
         self.shared.replication.feed.end_offset()
     }
 
-    fn holds_stream_end(&self) -> bool {
-        self.shared.holds_stream_end()
-    }
-
     fn awaits_channel(&self, client: u64) -> bool {
         let replica = self.shared.replication.replicas.find(client);
         replica.is_some_and(|replica| replica.state() == ReplicaState::AwaitingChannel)

@@ -25,7 +25,6 @@ use crate::connection::token::Token;
 use crate::mail::Mail;
 use crate::persistence::append_only;
 use crate::persistence::saving::{self, CutTime};
-use crate::replication::change;
 use crate::shared::Shared;
 use crate::shared::loading::Loading;
 
@@ -40,7 +39,8 @@ pub fn begin(shared: &'static Shared, reload: Reload, waiter: Arc<Waiter>) {
     let theirs = Arc::clone(&waiter);
     let body = move || {
         let _handler_stack = os::fault::prepare_thread();
-        while !change::interrupt_stream(shared) && !shared.modes.is_stopping() {
+        shared.interrupt_stream();
+        while shared.replication.role.lock().stream_count > 0 && !shared.modes.is_stopping() {
             wait_a_moment();
         }
         let reply = load(shared, reload);

@@ -1,0 +1,139 @@
+//! What follows from a change of the role: for scripts that run, for clients, and for the settings in force.
+
+use crate::support::peer::{Peer, SELECT};
+use crate::support::primary::{ID, Played};
+use crate::support::{Server, request, shown, wait_for, wait_for_replication_field as expect_field};
+
+const DEBUG: &[&str] = &["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"];
+
+#[test]
+fn a_script_that_began_before_a_promotion_changes_the_replicas_too() {
+    let server = Server::start(DEBUG);
+    let played = Played::new();
+    let mut client = played.is_followed_by(&server);
+    let _link = played.synchronise();
+    let mut running = server.client();
+    running.text(&["PING"]);
+    let script = "repeat local reply = redis.pcall('set', KEYS[1], '1') until reply.ok";
+    running.send(&["EVAL", script, "1", "x"]);
+    wait_for(|| client.text(&["CLIENT", "LIST"]).contains("cmd=eval").then_some(()));
+    assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    assert_eq!(shown(&running.receive().unwrap()), "");
+    // One that has what came from the former primary.
+    let mut replica = Peer::introduced(&server);
+    assert!(replica.ask(&format!("PSYNC {ID} 101")).starts_with("+CONTINUE "));
+    replica.expect(&format!("{SELECT}{}", request(&["set", "x", "1"])));
+}
+
+#[test]
+fn writes_succeed_after_the_reply_to_a_promotion() {
+    let server = Server::start(&[DEBUG, &["--io-threads", "4"]].concat());
+    let mut clients = server.six_clients();
+    let changes: String = (0..100).map(|number| request(&["SET", &format!("key:{number}"), "1"])).collect();
+    for round in 0..50 {
+        let played = Played::new();
+        drop(played.is_followed_by(&server));
+        let mut link = played.synchronise();
+        // The stream is applied while the server is promoted.
+        link.0.send(&changes.repeat(20));
+        let promoted = clients[round % 6].text(&["REPLICAOF", "NO", "ONE"]);
+        assert_eq!(promoted, "OK");
+        for client in &mut clients {
+            assert_eq!(client.text(&["SET", "k", "1"]), "OK", "in round {round}");
+        }
+    }
+}
+
+#[test]
+fn a_promoted_server_has_a_memory_limit() {
+    let server = Server::start(&[DEBUG, &["--maxmemory", "40mb", "--io-threads", "2"]].concat());
+    let played = Played::new();
+    let mut client = played.is_followed_by(&server);
+    let mut link = played.synchronise();
+    let value = "x".repeat(10_000_000);
+    let changes: String = (0..6).map(|number| request(&["SET", &format!("key:{number}"), &value])).collect();
+    link.0.send(&changes);
+    link.expect_acknowledged(100 + changes.len());
+    assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    for mut client in server.six_clients() {
+        assert!(client.text(&["SET", "k", "1"]).starts_with("OOM"));
+    }
+}
+
+#[test]
+fn a_replica_refuses_writes_by_its_role_alone() {
+    let server = Server::start(&[DEBUG, &["--min-replicas-to-write", "1"]].concat());
+    let mut client = server.client();
+    assert!(client.text(&["SET", "k", "1"]).starts_with("NOREPLICAS"));
+    let played = Played::new();
+    drop(played.is_followed_by(&server));
+    let _link = played.synchronise();
+    assert!(client.text(&["SET", "k", "1"]).starts_with("READONLY"));
+    client.text(&["CONFIG", "SET", "replica-read-only", "no"]);
+    assert_eq!(client.text(&["SET", "k", "1"]), "OK");
+    client.text(&["REPLICAOF", "NO", "ONE"]);
+    assert!(client.text(&["SET", "k", "1"]).starts_with("NOREPLICAS"));
+}
+
+#[test]
+fn a_transaction_in_one_piece_is_refused_on_a_replica() {
+    let server = Server::start(DEBUG);
+    let played = Played::new();
+    let mut client = played.is_followed_by(&server);
+    let _link = played.synchronise();
+    let parts = [&["WATCH", "other"][..], &["MULTI"], &["SET", "new", "1"], &["EXEC"]];
+    for parts in [&parts[..], &parts[1..]] {
+        client.send_raw(parts.iter().copied().map(request).collect::<String>().as_bytes());
+        let replies: Vec<String> = parts.iter().map(|_| shown(&client.receive().unwrap())).collect();
+        assert!(replies[parts.len() - 2].starts_with("READONLY"), "{replies:?}");
+        assert!(replies[parts.len() - 1].starts_with("EXECABORT"), "{replies:?}");
+    }
+    assert_eq!(client.text(&["EXISTS", "new"]), "0");
+}
+
+#[test]
+fn a_reload_interrupts_the_stream() {
+    for words in [&["DEBUG", "RELOAD"][..], &["DEBUG", "LOADAOF"]] {
+        let server = Server::start(&[DEBUG, &["--appendonly", "yes", "--io-threads", "2"]].concat());
+        let played = Played::new();
+        let mut client = played.is_followed_by(&server);
+        let mut link = played.synchronise();
+        wait_for(|| (server.info(&mut client, "aof_rewrite_in_progress") == "0").then_some(()));
+        let changes: String =
+            (0..1000).map(|number| request(&["SET", &format!("key:{number}"), "1"])).collect();
+        link.0.send(&changes);
+        assert_eq!(client.text(words), "OK");
+        let (mut link, words) = played.accept();
+        let asked = words.trim_end().rsplit(' ').next().unwrap().parse::<usize>().unwrap();
+        assert!(words.contains(&format!("PSYNC {ID} ")), "{words}");
+        link.0.send("+CONTINUE\r\n");
+        // What is asked for again is what is not among the loaded data.
+        link.0.send(&changes[asked - 101..]);
+        link.expect_acknowledged(100 + changes.len());
+        client.text(&["SELECT", "2"]);
+        assert_eq!(client.text(&["DBSIZE"]), "1000");
+        expect_field(&mut client, "master_link_status", "up");
+    }
+}
+
+#[test]
+fn a_load_without_a_file_ends() {
+    let server = Server::start(DEBUG);
+    let (_replica, _, _) = Peer::synchronised(&server);
+    let mut client = server.client();
+    client.text(&["SET", "k", "1"]);
+    client.text(&["DEBUG", "LOADAOF"]);
+    assert_eq!(client.text(&["PING"]), "PONG");
+    assert_eq!(server.info(&mut client, "loading"), "0");
+}
+
+#[test]
+fn a_backlog_may_be_kept_for_ever() {
+    let server = Server::start(&[DEBUG, &["--repl-backlog-ttl", &i64::MAX.to_string()]].concat());
+    drop(Peer::synchronised(&server));
+    let mut client = server.client();
+    expect_field(&mut client, "connected_slaves", "0");
+    let uptime = server.info(&mut client, "uptime_in_seconds");
+    wait_for(|| (server.info(&mut client, "uptime_in_seconds") != uptime).then_some(()));
+    expect_field(&mut client, "repl_backlog_active", "1");
+}
