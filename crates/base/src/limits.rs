@@ -26,6 +26,9 @@ pub const BATCH_REQUEST_COUNT_MAX: usize = 128;
 /// Largest query buffer, in bytes: positions in it have 32 bits.
 pub const QUERY_BUFFER_SIZE_MAX: usize = u32::MAX as usize;
 
+/// Highest offset at which a replication stream may begin: above it, there is no room for the bytes that follow.
+pub const STREAM_OFFSET_MAX: u64 = 1 << 62;
+
 /// Longest inline request, or length line of a multibulk request, in bytes.
 pub const INLINE_SIZE_MAX: usize = 64 * 1024;
 

@@ -61,6 +61,8 @@ pub struct AppendOnly {
     homes: Mutex<Vec<PathBuf>>,
     /// The thread that writes the file, or the latest that is to write it once the one before has ended.
     thread: Mutex<Option<WriterThread>>,
+    /// Held while one thread takes the place of another, or is ordered to end.
+    changing: Mutex<()>,
 }
 
 /// A message for the thread that writes the append-only file.
@@ -93,6 +95,7 @@ impl AppendOnly {
             failure: Mutex::default(),
             homes: Mutex::default(),
             thread: Mutex::default(),
+            changing: Mutex::default(),
         }
     }
 
@@ -224,6 +227,12 @@ impl AppendOnly {
         Ok(())
     }
 
+    /// The lock to be held while a thread is taken to be replaced by another one. Otherwise two threads could be started, of
+    /// which nobody would end one.
+    pub fn lock_changes(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The thread that writes the file; `None`: there is none.
     #[must_use]
     pub fn take_thread(&self) -> Option<WriterThread> {
@@ -232,6 +241,7 @@ impl AppendOnly {
 
     /// Switches the file off. The thread writes and synchronises the log up to the end that `log_end` then reads, and ends.
     pub fn switch_off(&self, log_end: impl FnOnce() -> Lsn) {
+        let _changing = self.lock_changes();
         self.figures.is_ending.store(true, Ordering::Release);
         if let Some(thread) = &*self.thread() {
             thread.order_end(log_end());
@@ -242,7 +252,11 @@ impl AppendOnly {
     /// Ends the file: the thread writes and synchronises the log up to `end`. Blocks until then. Returns whether the file has
     /// all changes.
     pub fn end(&self, end: Lsn) -> bool {
-        self.take_thread().is_none_or(|thread| thread.join(self, end))
+        let thread = {
+            let _changing = self.lock_changes();
+            self.take_thread()
+        };
+        thread.is_none_or(|thread| thread.join(self, end))
     }
 
     /// Runs `act` for a thread that may be ending, unless another one takes its place.

@@ -193,10 +193,16 @@ impl Connection {
     }
 
     /// Updates its charged memory. Returns by how much it has grown, wrapping. That of a connection that is being closed
-    /// at once is released and stays so: other connections must not be evicted for it.
+    /// at once is released and stays so: other connections must not be evicted for it. As in Redis, those of replicas and of the
+    /// primary are not charged: their output has a limit of its own.
     #[must_use]
     pub fn weigh(&self) -> u64 {
-        self.record.memory_charge.set(self.memory_bytes())
+        self.record.memory_charge.set(if self.is_charged() { self.memory_bytes() } else { 0 })
+    }
+
+    /// Whether its memory counts for `maxmemory-clients`.
+    pub fn is_charged(&self) -> bool {
+        !self.record.is_primary && !self.client.session.flags.contains(SessionFlags::REPLICA)
     }
 
     /// Ends its charge. Returns the charged bytes.
@@ -228,6 +234,7 @@ impl Connection {
         let output_size = size_counted(self.sending.pending).max(self.sending.counted());
         self.record.buffers.output.set(output_size);
         statistics.output_buffer_max.note(output_size);
-        self.record.memory_bytes.set(self.record.memory_charge.value());
+        let size = if self.is_charged() { self.record.memory_charge.value() } else { self.memory_bytes() };
+        self.record.memory_bytes.set(size);
     }
 }

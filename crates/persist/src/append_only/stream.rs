@@ -9,6 +9,7 @@
 //! The data of a file have a position only if one of these lines is its last item: not if its end was cut off, or another server has
 //! appended to it. Nor if a size is wrong: somebody has edited the file, and a position behind that place would be one of other data.
 
+use base::limits::STREAM_OFFSET_MAX;
 use sync::simulation::planted;
 
 use super::reading::Reader;
@@ -140,7 +141,7 @@ impl StreamReader {
     #[must_use]
     pub fn position(&self) -> Option<(StreamOffset, Option<u64>)> {
         let is_whole = self.size == 0 && !self.is_lost || planted(faults::EARLY_MARK);
-        self.marked.filter(|_| is_whole).map(|at| (at, self.db))
+        self.marked.filter(|at| is_whole && at.offset <= STREAM_OFFSET_MAX).map(|at| (at, self.db))
     }
 }
 
@@ -270,6 +271,8 @@ mod tests {
         for line in ["#REPL:1 2\r\n", "#TS:1\r\n", "#\r\n", "#REPL:\r\n", "#5\r\n", "#-1\r\n"] {
             assert_eq!(read(line.as_bytes()), None, "{line}");
         }
+        let beyond = format!("#REPL:{} {}\r\n", "1".repeat(ID_SIZE), u64::MAX);
+        assert_eq!(read(beyond.as_bytes()), None);
         let mut stream = StreamReader::default();
         stream.begin(Some(at(b'1', 5)), 7);
         assert_eq!(stream.position(), Some((at(b'1', 5), Some(7))));

@@ -1,10 +1,8 @@
 //! What requests to a primary and its answers consist of.
 
+use base::limits::STREAM_OFFSET_MAX;
 use wire::number::parse_i64_strict;
 use wire::response::encode_command;
-
-/// The highest offset at which a stream may begin: above it, there is no room for the bytes that follow.
-const OFFSET_MAX: u64 = 1 << 62;
 
 /// A request of these words.
 pub fn encoded<A: AsRef<[u8]>>(words: &[A]) -> Vec<u8> {
@@ -20,5 +18,5 @@ pub fn number(word: Option<&[u8]>) -> Option<u64> {
 
 /// The offset at which a stream begins.
 pub fn offset(word: Option<&[u8]>) -> Option<u64> {
-    number(word).filter(|offset| *offset <= OFFSET_MAX)
+    number(word).filter(|offset| *offset <= STREAM_OFFSET_MAX)
 }

@@ -266,8 +266,7 @@ impl ClientRecord {
 
     /// Whether it may be closed to free memory.
     pub fn is_evictable(&self) -> bool {
-        let flags = SessionFlags::from_bits_truncate(self.session.flags.value() as u32);
-        !self.is_primary && !flags.contains(SessionFlags::NO_EVICT)
+        !self.is_primary && !self.session_flags().intersects(SessionFlags::NO_EVICT | SessionFlags::REPLICA)
     }
 
     /// Its token, if that worker serves it.

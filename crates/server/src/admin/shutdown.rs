@@ -8,13 +8,13 @@ use commands::error::CommandError;
 use commands::host::ShutdownOptions;
 use config::ShutdownFlags;
 use os::clock::Uptime;
-use persist::snapshots::SaveKind;
+use persist::snapshots::{SaveError, SaveKind};
 use sync::atomic::Ordering;
 use sync::simulation;
 
 use crate::connection::token::Token;
 use crate::mail::{BarrierRequest, Mail};
-use crate::persistence::saving;
+use crate::persistence::saving::{self, CutTime};
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
 use crate::shared::pause::{ENDLESS_MS, PauseReason};
@@ -196,21 +196,27 @@ impl Shared {
         }
         // They hold latches that the snapshot needs.
         self.scripts.running.end_all(self.config.load().busy_reply_threshold);
-        if !self.modes.shutdown.begin_saving() {
+        // A load that began as the shutdown did: there is only a part of the data.
+        if self.modes.flags.is_set(GlobalFlags::LOADING) || !self.modes.shutdown.begin_saving() {
             return;
         }
         if self.snapshots.is_busy() {
             self.snapshots.cancel();
             return self.modes.shutdown.save_again();
         }
-        let then = |is_ok| self.end_shutdown(is_ok);
-        if saving::begin(self, SaveKind::Foreground, None, Box::new(then)).is_err() {
+        let then = |result| self.end_shutdown(result);
+        if saving::begin(self, SaveKind::Foreground, CutTime::Soon, Box::new(then)).is_err() {
             self.modes.shutdown.save_again();
         }
     }
 
     /// Called when the data was saved for a shutdown, or could not be.
-    fn end_shutdown(&'static self, is_saved: bool) {
+    fn end_shutdown(&'static self, result: Result<(), SaveError>) {
+        if matches!(result, Err(SaveError::Cancelled)) {
+            // By a load or a flush, whose request was running when the pause began.
+            return self.modes.shutdown.save_again();
+        }
+        let is_saved = result.is_ok();
         if is_saved && saving::unsaved_changes(self) > 0 {
             // A request that was running when the pause began has changed data.
             return self.modes.shutdown.save_again();

@@ -218,12 +218,6 @@ impl Replica {
         host.trim_start_matches('[').trim_end_matches(']').to_owned()
     }
 
-    /// Bytes of its snapshot that are not sent yet.
-    #[must_use]
-    pub fn pipe_size(&self) -> usize {
-        self.pipe.size()
-    }
-
     /// Bytes of the stream that it has not been sent.
     #[must_use]
     pub fn lag(&self, end: u64) -> u64 {

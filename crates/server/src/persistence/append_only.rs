@@ -148,11 +148,13 @@ fn start_writer(shared: &'static Shared, files: AppendOnlyFiles<ServerDisk>) -> 
 /// # Errors
 /// Of the file system.
 pub fn switch_on(shared: &'static Shared, config: &Config) -> Result<(), AppendOnlyError> {
+    let _changing = shared.persistence.append_only.lock_changes();
     begin_with_snapshot(shared, config, Purpose::SwitchOn)
 }
 
 /// Starts a thread that begins with a snapshot. If the thread before is still ending, for example because a
-/// synchronisation hangs, the new one waits for it, and errors of the file system are logged by then.
+/// synchronisation hangs, the new one waits for it, and errors of the file system are logged by then. The caller holds the lock
+/// of changes.
 fn begin_with_snapshot(
     shared: &'static Shared,
     config: &Config,
@@ -246,6 +248,7 @@ pub fn rewrite_state(shared: &Shared) -> (bool, bool) {
 /// # Errors
 /// A rewrite is under way, or an operation of the file system failed.
 pub fn request_rewrite(shared: &'static Shared, is_queued: bool) -> Result<&'static str, CommandError> {
+    let _changing = shared.persistence.append_only.lock_changes();
     let figures = &shared.persistence.append_only.figures;
     let is_other_busy = shared.snapshots.is_going_on();
     if figures.is_rewriting.load(Ordering::Relaxed) || (figures.is_rewrite_requested() && !is_other_busy) {

@@ -30,7 +30,17 @@ const NOTHING_TO_CANCEL: CommandError =
     CommandError::new("ERR Background saving is currently not in progress or scheduled");
 
 /// The function that receives the result of a save.
-type Then = Box<dyn FnOnce(bool) + Send>;
+type Then = Box<dyn FnOnce(Result<(), SaveError>) + Send>;
+
+/// Which state of the data is saved.
+pub enum CutTime<'a, 'b> {
+    /// The present one: all latches are held.
+    Now(&'a mut Latched<'b>),
+    /// One that follows soon. If data are being loaded by then, the save is cancelled.
+    Soon,
+    /// One that follows soon, for a load that has changed nothing yet.
+    BeforeLoad,
+}
 
 /// The settings of a snapshot that begins now.
 #[must_use]
@@ -49,14 +59,8 @@ fn memory(shared: &Shared) -> (usize, u64) {
     (shared.used_memory(), shared.identity.system_memory)
 }
 
-/// Begins to save to the configured file: the present state if all latches are held (`data`), otherwise that
-/// of a cut that follows soon. `then` is called at the end, with whether it succeeded.
-pub fn begin(
-    shared: &'static Shared,
-    kind: SaveKind,
-    data: Option<&mut Latched<'_>>,
-    then: Then,
-) -> Result<(), Busy> {
+/// Begins to save to the configured file. `then` is called at the end.
+pub fn begin(shared: &'static Shared, kind: SaveKind, cut: CutTime<'_, '_>, then: Then) -> Result<(), Busy> {
     let config = shared.config.load();
     let directory = PathBuf::from(&config.dir);
     let temporary = directory.join(format!("temp-{}.rdb", std::process::id()));
@@ -65,17 +69,25 @@ pub fn begin(
     let output = Box::new(FileOutput::new(disk::current(), temporary, Some(name), syncs_early));
     let done = Box::new(move |result: Result<_, _>| {
         note_end(shared, &result);
-        then(result.is_ok());
+        then(result.map(drop));
     });
+    let excludes_load = matches!(cut, CutTime::Soon);
     let request = Request {
         purpose: SnapshotPurpose::Dump(kind),
         recipients: vec![Recipient { output, done }],
         settings: settings(shared),
-        at_cut: Box::new(|| shared.stream_properties()),
+        at_cut: Box::new(move || {
+            // A load that has begun in the meantime sets it before it acquires the latches.
+            if excludes_load && shared.modes.flags.is_set(GlobalFlags::LOADING) {
+                log::warn!("Nothing is saved: the data are being loaded");
+                shared.snapshots.cancel_dump();
+            }
+            shared.stream_properties()
+        }),
     };
-    let _ = match data {
-        Some(data) => shared.snapshots.begin_now(data, request),
-        None => shared.snapshots.begin(request),
+    let _ = match cut {
+        CutTime::Now(data) => shared.snapshots.begin_now(data, request),
+        CutTime::Soon | CutTime::BeforeLoad => shared.snapshots.begin(request),
     }?;
     log::info!("Background saving started by pid {}", std::process::id());
     Ok(())
@@ -118,7 +130,7 @@ pub fn begin_if_due(shared: &'static Shared) {
         let waiting = status.take_waiting();
         let clients = waiting.clone();
         let then = move |_| answer_flushed(shared, clients);
-        if begin(shared, SaveKind::Background, None, Box::new(then)).is_err() {
+        if begin(shared, SaveKind::Background, CutTime::Soon, Box::new(then)).is_err() {
             // A snapshot that began just now goes first.
             status.schedule(true);
             waiting.into_iter().for_each(|client| status.await_scheduled(client));
@@ -135,7 +147,7 @@ pub fn begin_if_due(shared: &'static Shared) {
     if let Some(point) = config.save.0.iter().find(is_due).filter(|_| may_try && changes > 0) {
         log::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
         // Otherwise the next tick tries again.
-        let _ = begin(shared, SaveKind::Background, None, Box::new(|_| ()));
+        let _ = begin(shared, SaveKind::Background, CutTime::Soon, Box::new(|_| ()));
     }
 }
 
@@ -146,10 +158,10 @@ fn answer_flushed(shared: &Shared, clients: Vec<u64>) {
 /// `SAVE`
 pub fn save(shared: &'static Shared, data: &mut Latched<'_>, session: &Session) -> Result<(), CommandError> {
     let client = session.id;
-    let then = move |is_ok| {
-        shared.workers.answer(&shared.clients, client, if is_ok { b"+OK\r\n" } else { b"-ERR\r\n" })
+    let then = move |result: Result<_, _>| {
+        shared.workers.answer(&shared.clients, client, if result.is_ok() { b"+OK\r\n" } else { b"-ERR\r\n" })
     };
-    begin(shared, SaveKind::Foreground, Some(data), Box::new(then)).map_err(|_| IN_PROGRESS)
+    begin(shared, SaveKind::Foreground, CutTime::Now(data), Box::new(then)).map_err(|_| IN_PROGRESS)
 }
 
 /// `BGSAVE`
@@ -167,7 +179,7 @@ pub fn save_in_background(
     // A rewrite that is about to begin goes first, as `INFO` shows it already.
     let (_, is_rewriting) = append_only::rewrite_state(shared);
     let may_begin = !is_queued && !is_rewriting;
-    if may_begin && begin(shared, SaveKind::Background, Some(data), Box::new(|_| ())).is_ok() {
+    if may_begin && begin(shared, SaveKind::Background, CutTime::Now(data), Box::new(|_| ())).is_ok() {
         return Ok("Background saving started");
     }
     if !may_wait && !is_queued {
@@ -210,7 +222,7 @@ pub fn flushed_all(shared: &'static Shared, data: &mut Latched<'_>, session: &Se
     }
     let client = session.id;
     let then = move |_| shared.workers.answer(&shared.clients, client, b"+OK\r\n");
-    if begin(shared, SaveKind::Background, Some(data), Box::new(then)).is_err() {
+    if begin(shared, SaveKind::Background, CutTime::Now(data), Box::new(then)).is_err() {
         // The cancelled save, or a rewrite, ends first.
         status.await_scheduled(client);
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base::DbIndex;
 use os::clock::Uptime;
-use persist::snapshots::{Recipient, Request, SaveError, SnapshotPurpose};
+use persist::snapshots::{Done, Recipient, Request, SaveError, SnapshotPurpose};
 use rdb::Family;
 use sync::atomic::Ordering;
 
@@ -19,6 +19,7 @@ use crate::connection::replica::{Replica, ReplicaState};
 use crate::persistence::saving;
 use crate::shared::Shared;
 use crate::shared::loading::StreamPosition;
+use crate::shared::modes::GlobalFlags;
 use crate::shared::replicas::ServedReplicas;
 use crate::shared::replication::random_replication_id;
 
@@ -66,7 +67,7 @@ impl Shared {
         let settings = saving::settings(self).for_family(family);
         let count = served.len();
         let together = Arc::new(ServedReplicas::new(served.clone()));
-        let recipients = served.iter().map(|replica| self.recipient(replica, &together)).collect();
+        let recipients = self.recipients(&served, &together);
         let target =
             match (config.repl_diskless_sync, served.iter().all(|replica| replica.declared.is_channel)) {
                 (false, _) => "disk",
@@ -113,30 +114,46 @@ impl Shared {
         *pass = None;
     }
 
-    fn recipient(&'static self, replica: &Arc<Replica>, together: &Arc<ServedReplicas>) -> Recipient {
-        // Only this function moves it on from here, at the cut.
-        let (replica, theirs) = (Arc::clone(replica), Arc::clone(replica));
-        let done = Box::new(move |result: Result<_, SaveError>| match result {
-            Ok(_) => log::info!("Snapshot for replica {} is complete", theirs.address()),
-            Err(error) => {
-                let what = match theirs.family() {
+    /// The recipients of a snapshot for these replicas. Those that must know its size share a file.
+    fn recipients(&'static self, served: &[Arc<Replica>], together: &Arc<ServedReplicas>) -> Vec<Recipient> {
+        let config = self.config.load();
+        let is_direct = |replica: &Arc<Replica>| config.repl_diskless_sync && replica.declared.accepts_mark;
+        let (direct, by_file): (Vec<_>, Vec<_>) = served.iter().cloned().partition(is_direct);
+        let target = |replica: &Arc<Replica>| Target {
+            shared: self,
+            replica: Arc::clone(replica),
+            served: Arc::clone(together),
+        };
+        let direct_one = |replica: Arc<Replica>| Recipient {
+            output: Box::new(DirectOutput::new(target(&replica))),
+            done: self.note_end_for(vec![replica]),
+        };
+        let mut recipients: Vec<_> = direct.into_iter().map(direct_one).collect();
+        if let Some(first) = by_file.first() {
+            let name = format!("temp-replica-{}-{}.rdb", std::process::id(), first.record.id);
+            let targets = by_file.iter().map(target).collect();
+            let output = FileFirst::new(targets, PathBuf::from(&config.dir).join(name));
+            recipients.push(Recipient { output: Box::new(output), done: self.note_end_for(by_file) });
+        }
+        recipients
+    }
+
+    /// What follows the end of a snapshot for these replicas. Only the cut moves them on before.
+    fn note_end_for(&'static self, replicas: Vec<Arc<Replica>>) -> Done {
+        Box::new(move |result: Result<_, SaveError>| {
+            for replica in &replicas {
+                let Err(error) = &result else {
+                    log::info!("Snapshot for replica {} is complete", replica.address());
+                    continue;
+                };
+                let what = match replica.family() {
                     Family::Redis => "Background transfer error",
                     Family::Valkey => "Background RDB transfer error",
                 };
-                log::warn!("{what}: snapshot for replica {} has failed: {error}", theirs.address());
-                self.end_stream_of(&theirs);
-                theirs.end();
-                self.replication.replicas.wake(&theirs);
+                log::warn!("{what}: snapshot for replica {} has failed: {error}", replica.address());
+                self.end_replica(replica);
             }
-        });
-        let target = Target { shared: self, replica, served: Arc::clone(together) };
-        let config = self.config.load();
-        if config.repl_diskless_sync && target.replica.declared.accepts_mark {
-            return Recipient { output: Box::new(DirectOutput::new(target)), done };
-        }
-        let name = format!("temp-replica-{}-{}.rdb", std::process::id(), target.replica.record.id);
-        let path = PathBuf::from(&config.dir).join(name);
-        Recipient { output: Box::new(FileFirst::new(target, path)), done }
+        })
     }
 
     /// Sends a snapshot without keys, which needs no cut: the libraries of functions, if they are wanted.
@@ -166,6 +183,14 @@ impl Shared {
 
     /// The cut of a snapshot for replicas. All latches are held.
     fn cut_for(&'static self, served: &[Arc<Replica>]) -> Vec<(&'static str, String)> {
+        // A load that has begun in the meantime sets it before it acquires the latches.
+        if self.modes.flags.is_set(GlobalFlags::LOADING) {
+            log::warn!(
+                "No snapshot is sent to replicas, which have to connect again: the data are being loaded"
+            );
+            served.iter().for_each(|replica| self.end_replica(replica));
+            return Vec::new();
+        }
         let (feed, log) = (&self.replication.feed, &self.keyspace.log);
         let had_backlog = feed.is_on();
         if !had_backlog {
@@ -207,6 +232,13 @@ impl Shared {
         position.properties()
     }
 
+    /// Ends the connection of a replica whose snapshot has failed, and the stream that belongs to it.
+    pub(super) fn end_replica(&self, replica: &Arc<Replica>) {
+        self.end_stream_of(replica);
+        replica.end();
+        self.replication.replicas.wake(replica);
+    }
+
     /// Whether messages of the server itself must not move the end of the stream.
     pub fn holds_stream_end(&self) -> bool {
         self.replication.failover.holds_end()
@@ -236,6 +268,8 @@ impl Shared {
                 ping();
             }
             let ttl_ms = (config.repl_backlog_ttl as i64).saturating_mul(1000);
+            // Until it has ended, no pass begins for a replica that comes now: its cut would take a place in the backlog.
+            let _pass = replicas.lock_pass();
             if ttl_ms > 0 && replicas.absent_ms(now).is_some_and(|absent_ms| absent_ms > ttl_ms) {
                 feed.end(random_replication_id());
                 log::info!(

@@ -72,9 +72,8 @@ pub fn swap_data_received(
     };
     begin_load(shared, begin, of)?;
     let staged = replacing::load_beside(shared, &mut snapshot);
-    let swapped = staged.ok().filter(|_| is_current(shared, of) && end_dump(shared)).map(|staged| {
-        // The database that its stream has selected is not noted yet.
-        shared.replication.role.lock().may_continue = false;
+    let may_swap = |_: &_| end_dump(shared) && leave_history(shared, of);
+    let swapped = staged.ok().filter(may_swap).map(|staged| {
         // A snapshot that is cut from now on names it.
         shared.replication.role.select(stream_db(shared));
         let from = Some((History::new(of.id), of.offset));
@@ -93,7 +92,7 @@ fn replace_by(
 ) -> Result<DbIndex, NotInstalled> {
     let flags = &shared.modes.flags;
     begin_load(shared, || Loading::prepare_reload(flags).is_ok(), of)?;
-    if !end_dump(shared) {
+    if !end_dump(shared) || !leave_history(shared, of) {
         Loading::end(flags);
         return Err(NotInstalled);
     }
@@ -103,8 +102,8 @@ fn replace_by(
             // A snapshot that is cut from now on names it.
             shared.replication.role.select(stream_db(shared));
             begin_feed(shared, Some((History::new(of.id), of.offset)));
-            if !shared.replication.is_replica() {
-                // It was promoted during the load: these data are the beginning of its own.
+            if !is_current(shared, of) {
+                // By a turn that had begun before the load: these data are the beginning of a history of its own.
                 shared.replication.feed.shift_id(random_replication_id());
             }
         }
@@ -135,8 +134,18 @@ fn is_current(shared: &Shared, of: SnapshotOf) -> bool {
     shared.replication.role.lock().epoch == of.epoch
 }
 
-/// Begins the append-only file anew, whose base is of the former data.
+/// Notes that the data, which are about to be replaced, are those of no history until the attempt notes theirs. Returns whether
+/// the epoch is still that of the attempt; in a later one the data stay.
+fn leave_history(shared: &Shared, of: SnapshotOf) -> bool {
+    let mut state = shared.replication.role.lock();
+    let is_current = state.epoch == of.epoch;
+    state.may_continue &= !is_current;
+    is_current
+}
+
+/// Begins the append-only file anew, whose base is of the former data. It is not switched on or off meanwhile.
 fn renew_append_only(shared: &'static Shared) {
+    let _setting = shared.config.lock_changes();
     if !shared.config.load().appendonly {
         return;
     }

@@ -1,7 +1,9 @@
-//! Where a snapshot for a replica goes: to its worker while it is taken, or first to a file, if its size must be known before.
+//! Where a snapshot for replicas goes: to the worker of one while it is taken, or first to a file that those share to which its size
+//! must be sent before. The file has no name while it is written, so a crash leaves none.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,11 +36,13 @@ pub(super) struct DirectOutput {
     mark: String,
 }
 
-/// A replica that receives a snapshot from a file, whose size precedes it.
+/// Replicas that receive a snapshot from a file, whose size precedes it.
 pub(super) struct FileFirst {
-    target: Target,
+    targets: Vec<Target>,
     path: PathBuf,
     file: FileOutput<ServerDisk>,
+    /// What is read of the file.
+    reader: Option<Arc<File>>,
 }
 
 impl Target {
@@ -53,7 +57,7 @@ impl Target {
     fn check(&self) -> Result<(), OutputError> {
         match self.is_gone() {
             false => Ok(()),
-            true => Err(OutputError::new("send the snapshot", io::ErrorKind::ConnectionAborted.into())),
+            true => Err(gone()),
         }
     }
 
@@ -67,25 +71,20 @@ impl Target {
         }
     }
 
-    /// Ends the connection of the replica.
-    pub(super) fn end(&self) {
-        self.shared.end_stream_of(&self.replica);
-        self.replica.end();
-        self.shared.replication.replicas.wake(&self.replica);
-    }
-
     /// Sends a file as fast as the replica takes it.
-    fn send_file(&self, mut file: File, size: u64) -> Result<(), OutputError> {
+    fn send_file(&self, file: &File) -> Result<(), OutputError> {
+        let failed = |error| OutputError::new("read the file", error);
+        let size = file.metadata().map_err(failed)?.len();
         self.replica.begin_snapshot(false);
         self.push(format!("${size}\r\n").into_bytes())?;
-        let mut left = size;
-        while left > 0 {
+        let mut at = 0;
+        while at < size {
             while self.replica.pipe.is_full() && !self.is_gone() {
                 sync::thread::sleep(FULL_INTERVAL);
             }
-            let mut part = vec![0; left.min(FILE_PART_SIZE) as usize];
-            file.read_exact(&mut part).map_err(|error| OutputError::new("read the file", error))?;
-            left -= part.len() as u64;
+            let mut part = vec![0; (size - at).min(FILE_PART_SIZE) as usize];
+            file.read_exact_at(&mut part, at).map_err(failed)?;
+            at += part.len() as u64;
             self.push(part)?;
         }
         self.complete();
@@ -122,38 +121,46 @@ impl SnapshotOutput for DirectOutput {
 }
 
 impl FileFirst {
-    /// `path`: the name of the file, which is removed with this output.
-    pub(super) fn new(target: Target, path: PathBuf) -> Self {
+    /// `path`: the name of the file until it is open.
+    pub(super) fn new(targets: Vec<Target>, path: PathBuf) -> Self {
         let file = FileOutput::new(disk::current(), path.clone(), None, false);
-        Self { target, path, file }
+        Self { targets, path, file, reader: None }
     }
 }
 
 impl SnapshotOutput for FileFirst {
     fn begin(&mut self) -> Result<(), OutputError> {
-        self.file.begin()
+        self.file.begin()?;
+        let failed = |error| OutputError::new("open the file", error);
+        self.reader = Some(Arc::new(File::open(&self.path).map_err(failed)?));
+        std::fs::remove_file(&self.path).map_err(failed)
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
-        self.target.check()?;
+        if self.targets.iter().all(Target::is_gone) {
+            return Err(gone());
+        }
         self.file.write(bytes)
     }
 
+    /// The file is not finished: it need not survive a crash, and ends when the last replica has it.
     fn finish(&mut self) -> Result<(), OutputError> {
-        // Its file is not finished: it need not survive a crash, and is removed with this output.
-        let failed = |error| OutputError::new("open the file", error);
-        let file = File::open(&self.path).map_err(failed)?;
-        let size = file.metadata().map_err(failed)?.len();
-        let Target { shared, replica, served } = &self.target;
-        let target = Target { shared, replica: Arc::clone(replica), served: Arc::clone(served) };
-        let body = move || {
-            if let Err(error) = target.send_file(file, size) {
-                log::warn!("Snapshot for replica {} has failed: {error}", target.replica.address());
-                target.end();
-            }
-        };
-        let thread = sync::thread::Builder::new().name("broadloom-send".to_owned());
-        thread.spawn(body).map_err(|error| OutputError::new("start a thread", error))?;
+        let Some(reader) = &self.reader else { return Ok(()) };
+        for target in self.targets.drain(..) {
+            let reader = Arc::clone(reader);
+            let body = move || {
+                if let Err(error) = target.send_file(&reader) {
+                    log::warn!("Snapshot for replica {} has failed: {error}", target.replica.address());
+                    target.shared.end_replica(&target.replica);
+                }
+            };
+            let thread = sync::thread::Builder::new().name("broadloom-send".to_owned());
+            thread.spawn(body).map_err(|error| OutputError::new("start a thread", error))?;
+        }
         Ok(())
     }
+}
+
+fn gone() -> OutputError {
+    OutputError::new("send the snapshot", io::ErrorKind::ConnectionAborted.into())
 }

@@ -38,7 +38,7 @@ pub struct Wire<'a> {
     /// Plain bytes that have arrived.
     pub input: Vec<u8>,
     is_connected: bool,
-    /// Why it has ended.
+    /// Why it has ended: each further turn fails.
     ended: Option<io::Error>,
     detached: Option<(Socket, Vec<u8>)>,
     /// Returns after how long without input it times out.
@@ -166,7 +166,7 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// Takes the connection out of the thread's reactor.
+    /// Takes the connection out of the thread's reactor. One whose peer has closed it while receiving was paused can be taken, too.
     ///
     /// # Errors
     /// The connection has ended.
@@ -190,9 +190,7 @@ impl<'a> Wire<'a> {
         if (self.is_given_up)() {
             return Err(WireError::GivenUp);
         }
-        if let Some(error) = self.ended.take() {
-            return Err(error.into());
-        }
+        self.check_end()?;
         if Uptime::now() > self.active_at.plus(self.timeout()) {
             return Err(WireError::TimedOut);
         }
@@ -201,13 +199,13 @@ impl<'a> Wire<'a> {
             self.handle(event)?;
         }
         // What has arrived before the end is handled first.
-        match self.ended.take() {
-            Some(error) if self.input.is_empty() => Err(error.into()),
-            ended => {
-                self.ended = ended;
-                Ok(())
-            }
-        }
+        if self.input.is_empty() { self.check_end() } else { Ok(()) }
+    }
+
+    fn check_end(&mut self) -> Result<(), WireError> {
+        let Some(error) = self.ended.take() else { return Ok(()) };
+        self.ended = Some(error.kind().into());
+        Err(error.into())
     }
 
     fn handle(&mut self, event: Event) -> Result<(), WireError> {
@@ -224,7 +222,8 @@ impl<'a> Wire<'a> {
                 }
                 self.reactor.recycle(data);
             }
-            Event::Eof { connection, .. } | Event::HungUp { connection, .. } if connection == self.id => {
+            // After `HungUp`, bytes may be left: once receiving is resumed, they come, and then `Eof`.
+            Event::Eof { connection, .. } if connection == self.id => {
                 self.ended = Some(io::ErrorKind::UnexpectedEof.into());
             }
             Event::Closed { connection, reason, .. } if connection == self.id => {
@@ -236,7 +235,7 @@ impl<'a> Wire<'a> {
             Event::Detached { connection, socket, unread, .. } if connection == self.id => {
                 self.detached = Some((socket, unread));
             }
-            // Of an earlier connection.
+            // `HungUp`, or of an earlier connection.
             _ => {}
         }
         Ok(())

@@ -54,7 +54,7 @@ impl Worker {
         }
         connection.sending.pending_messages = self.events.reactor.message_bytes(connection.id);
         let grown = connection.weigh();
-        if grown == 0 {
+        if grown == 0 && connection.is_charged() {
             return;
         }
         self.statistics.memory.clients.add(grown);

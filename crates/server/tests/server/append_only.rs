@@ -307,3 +307,37 @@ fn the_wait_for_the_disk_includes_the_first_base() {
     let (server, digest) = restart(server, &[&options[..], &["--appendonly", "yes"]].concat());
     assert_eq!(server.client().text(&["DEBUG", "DIGEST"]), digest);
 }
+
+/// The number of threads of a server that write an append-only file.
+fn writer_count(server: &Server) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
+    // A thread may end in the meantime.
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+    names.filter(|name| name == "append-only\n").count()
+}
+
+#[test]
+fn one_thread_at_a_time_writes_the_file_however_it_is_switched() {
+    let directory = Directory::new("aof-switching");
+    let server = Server::start(&["--dir", &directory.path(""), "--io-threads", "2"]);
+    let mut client = server.client();
+    client.text(&["SET", "k", "v"]);
+    std::thread::scope(|scope| {
+        let switching = scope.spawn(|| {
+            let mut client = server.client();
+            for _ in 0..200 {
+                assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+                assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "no"]), "OK");
+            }
+        });
+        while !switching.is_finished() {
+            client.text(&["BGREWRITEAOF"]);
+        }
+    });
+    wait_for(|| (writer_count(&server) == 0).then_some(()));
+    assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+    wait_for(|| (server.info(&mut client, "aof_rewrite_in_progress") == "0").then_some(()));
+    client.text(&["SET", "k", "w"]);
+    assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "1\n0");
+    assert_eq!(writer_count(&server), 1);
+}

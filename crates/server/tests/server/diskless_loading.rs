@@ -286,6 +286,26 @@ fn replicas_of_the_replica_synchronise_anew() {
 }
 
 #[test]
+fn a_connection_that_is_reset_during_the_load_is_replaced_by_one_that_continues() {
+    for mode in ["disabled", "flush-before-load", "swapdb"] {
+        // For each key a while, in microseconds.
+        let server = server(mode, &["--key-load-delay", "1000000"]);
+        let played = Played::new();
+        played.is_followed_by(&server);
+        let mut link = begin(&played, ID, &format!("${}", SNAPSHOT.len()));
+        send(&mut link.0, SNAPSHOT);
+        server.log_line("Loading DB in memory");
+        // With a line end that nobody has read, the connection is reset.
+        link.0.0.peek(&mut [0]).unwrap();
+        drop(link);
+        let (mut link, words) = played.accept();
+        assert!(words.ends_with(&format!("PSYNC {ID} 101 ")), "{mode}: {words}");
+        link.0.send("+CONTINUE\r\n");
+        link.expect_acknowledged(100);
+    }
+}
+
+#[test]
 fn under_load_by_one_connection_and_by_two() {
     let both = |mode: &'static str, form: &[&'static str]| {
         [

@@ -4,6 +4,7 @@
 use std::io::Read;
 use std::time::Duration;
 
+use crate::support::directory::Directory;
 use crate::support::peer::{Peer, SELECT};
 use crate::support::{self, Client, PATIENCE, Server, replication_field as field, request, wait_for};
 
@@ -435,4 +436,107 @@ fn a_replica_that_ends_as_it_asks_is_forgotten() {
     }
     wait_for(|| client.text(&["INFO", "replication"]).contains("connected_slaves:0\r").then_some(()));
     wait_for(|| client.text(&["INFO", "clients"]).contains("connected_clients:1\r").then_some(()));
+}
+
+/// A load acquires the latches before the cut, or after it: the replica gets all data or nothing.
+#[test]
+fn a_snapshot_is_not_cut_in_the_middle_of_a_load() {
+    let options = ["--io-threads", "2", "--enable-debug-command", "yes", "--key-load-delay", "500"];
+    let server = Server::start(&[OPTIONS, &options].concat());
+    let [mut writer, mut admin, _, mut listener, _, replica] =
+        <[Client; 6]>::try_from(server.six_clients()).ok().unwrap();
+    admin.text(&["DEBUG", "POPULATE", "2000"]);
+    assert_eq!(admin.text(&["SAVE"]), "OK");
+    assert_eq!(listener.text(&["SUBSCRIBE", "begun"]), "subscribe\nbegun\n1");
+    let mut replica = replica.into_peer();
+    assert_eq!(replica.ask("REPLCONF capa eof capa psync2"), "+OK");
+    // Meanwhile another thread holds a latch.
+    writer.send_raw(b"MULTI\r\nPUBLISH begun x\r\nDEBUG SLEEP 0.5\r\nSET k v\r\nEXEC\r\n");
+    listener.receive().unwrap();
+    replica.send("PSYNC ? -1\r\n");
+    server.log_line("Starting BGSAVE for SYNC");
+    assert_eq!(admin.text(&["DEBUG", "RELOAD", "NOSAVE"]), "OK");
+    assert_eq!(admin.text(&["DBSIZE"]), "2000");
+    let mut byte = [b'\n'];
+    while byte == [b'\n'] {
+        // Nothing if it is closed.
+        match replica.0.peek(&mut byte).unwrap_or(0) {
+            0 => return,
+            _ if byte == [b'\n'] => drop(replica.exact(1)),
+            _ => {}
+        }
+    }
+    replica.full_answer();
+    let snapshot = replica.snapshot();
+    assert!((0..2000).all(|number| has(&snapshot, format!("key:{number}").as_bytes())));
+}
+
+#[test]
+fn data_are_not_loaded_while_a_shutdown_waits() {
+    let server = Server::start(&[OPTIONS, &["--enable-debug-command", "yes"]].concat());
+    let (mut client, mut other) = (server.client(), server.client());
+    let (_replica, ..) = Peer::synchronised(&server);
+    client.text(&["SET", "k", "v"]);
+    other.send(&["SHUTDOWN", "SAVE"]);
+    server.log_line("Waiting for replicas before shutting down.");
+    let error = client.text(&["DEBUG", "RELOAD", "NOSAVE"]);
+    assert!(error.contains("SHUTDOWN ABORT"), "{error}");
+    assert_eq!(client.text(&["GET", "k"]), "v");
+    assert_eq!(client.text(&["SHUTDOWN", "ABORT"]), "OK");
+}
+
+#[test]
+fn replicas_that_must_know_the_size_share_a_file_without_a_name() {
+    let directory = Directory::new("replicas-file");
+    let options = ["--repl-diskless-sync", "no", "--dir", &directory.path("")];
+    let server = Server::start(&[OPTIONS, &options].concat());
+    let mut client = server.client();
+    for number in 0..20 {
+        client.text(&["SET", &format!("key:{number}"), "v"]);
+    }
+    // For each key a while, in microseconds.
+    client.text(&["CONFIG", "SET", "rdb-key-save-delay", "20000"]);
+    client.text(&["BGSAVE"]);
+    let mut replicas = [Peer::introduced(&server), Peer::introduced(&server)];
+    replicas.iter_mut().for_each(|replica| replica.send("PSYNC ? -1\r\n"));
+    wait_for(|| (field(&mut client, "connected_slaves") == "2").then_some(()));
+    server.log_line("2 replicas share the snapshot");
+    wait_for(|| {
+        let names = std::fs::read_dir(directory.path("")).unwrap();
+        let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        assert!(names.all(|name| !name.starts_with("temp-replica")));
+        (server.count_logged("Snapshot for replica") == 2).then_some(())
+    });
+    let [first, second] = replicas.each_mut().map(|replica| {
+        replica.full_answer();
+        let size = replica.line().strip_prefix('$').unwrap().parse().unwrap();
+        replica.exact(size)
+    });
+    assert!(first == second && has(&first, b"key:19"));
+}
+
+#[test]
+fn a_replica_is_not_closed_for_the_memory_of_clients() {
+    let server =
+        Server::start(&[OPTIONS, &["--maxmemory-clients", "1mb", "--rdbcompression", "no"]].concat());
+    let mut client = server.client();
+    for number in 0..200 {
+        client.text(&["SET", &format!("key:{number}"), &"x".repeat(100_000)]);
+    }
+    // It does not read, so that more waits for it than for any client.
+    let mut replica = Peer::introduced(&server);
+    replica.send("PSYNC ? -1\r\n");
+    let memory = |line: &str| -> Option<usize> {
+        line.split(' ').find_map(|word| word.strip_prefix("tot-mem="))?.parse().ok()
+    };
+    let list = &["CLIENT", "LIST", "TYPE", "replica"];
+    wait_for(|| memory(&client.text(list)).filter(|size| *size > 200_000));
+    let part = [&b"*2\r\n$4\r\nECHO\r\n$150000\r\n"[..], &[b'x'; 100_000]].concat();
+    let _clients = [(); 12].map(|()| {
+        let mut client = server.client();
+        client.send_raw_if_open(&part);
+        client
+    });
+    wait_for(|| (server.info(&mut client, "evicted_clients") != "0").then_some(()));
+    assert!(memory(&client.text(list)).is_some());
 }

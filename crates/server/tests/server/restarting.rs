@@ -3,7 +3,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use rdb::Version;
+
 use crate::support::directory::Directory;
+use crate::support::rdb_file::RdbFile;
 use crate::support::{self, Client, Server, info_field as field, wait_for};
 
 /// Options of a primary without a file.
@@ -353,5 +356,20 @@ fn a_file_with_local_changes_has_no_position() {
         await_link(&mut here);
         expect_equal(&mut there, &mut here);
         assert_eq!(synchronisations(&mut there), expected, "{writes}");
+    }
+}
+
+#[test]
+fn a_position_at_the_end_of_all_numbers_is_not_taken_up() {
+    for offset in [i64::MAX as u64, u64::MAX] {
+        let directory = Directory::new("restart-offset");
+        let file = RdbFile::new(Version::V11)
+            .property("repl-id", &"1".repeat(40))
+            .property("repl-offset", &offset.to_string());
+        std::fs::write(directory.path("dump.rdb"), file.finish()).unwrap();
+        let server = Server::start(&["--dir", &directory.path("")]);
+        let mut client = server.client();
+        assert_eq!(field(&mut client, "replication", "second_repl_offset"), "-1");
+        assert_eq!(field(&mut client, "replication", "master_repl_offset"), "0");
     }
 }

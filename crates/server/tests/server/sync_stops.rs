@@ -59,9 +59,7 @@ fn a_replica_stops_before_it_asks() {
         };
         if form == REDIS_FORM {
             main.0.send("+RDBCHANNELSYNC 7\r\n");
-            let (stream, _) = played.0.accept().unwrap();
-            stream.set_read_timeout(Some(support::PATIENCE)).unwrap();
-            let mut channel = Link(Peer(stream), Vec::new());
+            let mut channel = played.accept_silently();
             assert!(channel.request().unwrap().contains("main-ch-client-id 7"));
             stopped(&mut channel, "+OK\r\n");
         } else {

@@ -278,6 +278,25 @@ fn a_lost_channel_ends_the_attempt() {
 }
 
 #[test]
+fn a_stream_that_ends_while_it_is_not_received_is_read_to_its_end() {
+    let server = Server::start(&["--replica-full-sync-buffer-limit", "1mb", "--repl-rdb-channel", "yes"]);
+    let played = Played::new();
+    let mut client = played.is_followed_by(&server);
+    let (mut main, mut channel) = played.begin();
+    let large = request(&["SET", "large", &"x".repeat(1_200_000)]);
+    main.0.send(&large);
+    server.log_line("Replication buffer limit has been reached");
+    let last = request(&["SET", "kept", "1"]);
+    main.0.send(&last);
+    main.0.0.shutdown(std::net::Shutdown::Write).unwrap();
+    channel.0.write_all(SNAPSHOT).unwrap();
+    let (_, words) = played.accept();
+    assert!(words.ends_with(&format!("PSYNC {ID} {} ", 101 + large.len() + last.len())), "{words}");
+    client.text(&["SELECT", "2"]);
+    assert_eq!(client.text(&["GET", "kept"]), "1");
+}
+
+#[test]
 fn a_stream_that_is_lost_during_the_load_is_continued() {
     // For each key a while, in microseconds.
     let server = Server::start(&["--key-load-delay", "1000000", "--repl-rdb-channel", "yes"]);

@@ -273,6 +273,11 @@ impl Client {
         Self { stream, buffer: Vec::new() }
     }
 
+    /// The connection, on which a test then plays a replica.
+    pub fn into_peer(self) -> peer::Peer {
+        peer::Peer(self.stream)
+    }
+
     /// Sends a request.
     pub fn send(&mut self, words: &[&str]) {
         self.send_raw(request(words).as_bytes());

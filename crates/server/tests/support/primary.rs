@@ -1,12 +1,12 @@
 //! A primary that a test plays.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::TcpListener;
 
 use wire::response::Reply;
 
 use super::peer::Peer;
-use super::{Client, PATIENCE, Server, shown};
+use super::{Client, PATIENCE, Server, shown, wait_for};
 
 pub const ID: &str = "0123456789012345678901234567890123456789";
 
@@ -32,12 +32,23 @@ impl Played {
         client
     }
 
-    /// Accepts a connection, and answers up to `PSYNC` or `SYNC`. Returns all words.
-    pub fn accept(&self) -> (Link, String) {
-        let (stream, _) = self.0.accept().unwrap();
+    /// Accepts a connection.
+    pub fn accept_silently(&self) -> Link {
+        self.0.set_nonblocking(true).unwrap();
+        let stream = wait_for(|| match self.0.accept() {
+            Ok((stream, _)) => Some(stream),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            Err(error) => panic!("{error}"),
+        });
+        stream.set_nonblocking(false).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        let mut link = Link(Peer(stream), Vec::new());
+        Link(Peer(stream), Vec::new())
+    }
+
+    /// Accepts a connection, and answers up to `PSYNC` or `SYNC`. Returns all words.
+    pub fn accept(&self) -> (Link, String) {
+        let mut link = self.accept_silently();
         let mut all = String::new();
         loop {
             let words = link.request().expect("it is open");

@@ -63,9 +63,19 @@ impl Lifecycle for WorkerHost {
     }
 }
 
+const SHUTDOWN_PENDING: CommandError = CommandError::new(
+    "ERR The data can't be loaded while a shutdown waits or saves them. SHUTDOWN ABORT ends that.",
+);
+
 impl Debugging for WorkerHost {
     fn prepare_reload(&self, _: Reload) -> Result<(), CommandError> {
-        Loading::prepare_reload(&self.shared.modes.flags)
+        let modes = &self.shared.modes;
+        Loading::prepare_reload(&modes.flags)?;
+        if modes.shutdown.is_pending() {
+            Loading::end(&modes.flags);
+            return Err(SHUTDOWN_PENDING);
+        }
+        Ok(())
     }
 
     fn set_active_expire(&self, enabled: bool) {

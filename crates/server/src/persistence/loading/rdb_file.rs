@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use base::DbIndex;
-use base::limits::DECODER_COUNT_MAX;
+use base::limits::{DECODER_COUNT_MAX, STREAM_OFFSET_MAX};
 use config::{Config, RdbVersionCheck};
 use os::{clock, process};
 use rdb::{Cut, Cutter, Error, Event, Family, Fault, Record, ValueType};
@@ -220,7 +220,7 @@ pub(super) fn stream_position(shared: &Shared, file: &mut dyn RdbSource) -> Opti
                 let number = || std::str::from_utf8(&value).ok()?.parse::<u64>().ok();
                 match &*name {
                     b"repl-id" => id = ReplicationId::parse(&value),
-                    b"repl-offset" => offset = number(),
+                    b"repl-offset" => offset = number().filter(|offset| *offset <= STREAM_OFFSET_MAX),
                     b"repl-stream-db" => db = number().unwrap_or(0),
                     _ => {}
                 }

@@ -23,7 +23,8 @@ use super::clearing::{Flush, unlogged};
 use super::{LoadFailed, RdbOptions, has_known_header, load_append_only, load_rdb, wait_a_moment};
 use crate::connection::token::Token;
 use crate::mail::Mail;
-use crate::persistence::{append_only, saving};
+use crate::persistence::append_only;
+use crate::persistence::saving::{self, CutTime};
 use crate::shared::Shared;
 use crate::shared::loading::Loading;
 
@@ -90,8 +91,8 @@ fn save(shared: &'static Shared) -> bool {
     loop {
         let (sender, receiver) = mpsc::channel();
         // The receiver is waiting.
-        let then = Box::new(move |is_saved| _ = sender.send(is_saved));
-        match saving::begin(shared, SaveKind::Foreground, None, then) {
+        let then = Box::new(move |result: Result<_, _>| _ = sender.send(result.is_ok()));
+        match saving::begin(shared, SaveKind::Foreground, CutTime::BeforeLoad, then) {
             Ok(()) => return receiver.recv().unwrap_or(false),
             Err(_) if shared.modes.is_stopping() => return false,
             Err(_) => wait_a_moment(),

@@ -10,7 +10,6 @@
 //! | the stream | the snapshot is loaded | the load goes on, and the next attempt continues from the snapshot's offset |
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -169,7 +168,7 @@ impl Attempt<'_> {
             drop(wire);
             let installed = received.and_then(|()| match is_given_up() {
                 true => Err(WireError::GivenUp.into()),
-                false => self.load(of, &path),
+                false => Ok(install::replace_data(self.shared, &path, of)?),
             });
             self.keep_file_or_remove(&path, installed.is_ok());
             installed?
@@ -182,11 +181,6 @@ impl Attempt<'_> {
         };
         self.note_loaded(of, db);
         Ok(db)
-    }
-
-    fn load(&self, of: SnapshotOf, path: &Path) -> Result<DbIndex, AttemptError> {
-        self.shared.replication.role.lock().may_continue = false;
-        Ok(install::replace_data(self.shared, path, of)?)
     }
 
     /// Asks for the snapshot.

@@ -93,18 +93,20 @@ impl Attempt<'_> {
     pub(super) fn synchronise(&self, wire: &mut Wire<'_>, of: SnapshotOf) -> Result<DbIndex, AttemptError> {
         let transfer = self.begin_transfer()?;
         let way = self.load_way();
-        if way != LoadWay::File {
-            return self.load_received(wire, &transfer, of, way, Signs::now());
-        }
-        let path = temporary_path();
-        let received = self.receive(wire, &transfer, &path);
-        let installed = received.and_then(|()| {
-            wire.pause();
-            self.shared.replication.role.lock().may_continue = false;
-            self.install(wire, of, &path)
-        });
-        self.keep_file_or_remove(&path, installed.is_ok());
-        installed
+        let db = if way == LoadWay::File {
+            let path = temporary_path();
+            let received = self.receive(wire, &transfer, &path);
+            let installed = received.and_then(|()| {
+                wire.pause();
+                self.install(wire, of, &path)
+            });
+            self.keep_file_or_remove(&path, installed.is_ok());
+            installed?
+        } else {
+            self.load_received(wire, &transfer, of, way, Signs::now())?
+        };
+        self.note_loaded(of, db);
+        Ok(db)
     }
 
     /// Makes the file of a snapshot the dump file, if it is loaded and to be kept, and removes it otherwise.
@@ -178,13 +180,10 @@ impl Attempt<'_> {
             LoadWay::Beside => install::swap_data_received,
             LoadWay::File | LoadWay::InPlace => install::replace_data_received,
         };
-        if way != LoadWay::Beside {
-            shared.replication.role.lock().may_continue = false;
-        }
         let loader = self.start_loader(move || load(shared, snapshot, of))?;
         let fed = feed_loader(wire, transfer, &mut frame, &feed, &loader, &mut signs);
         drop(feed);
-        let loaded = match fed {
+        match fed {
             Ok(()) => {
                 wire.pause();
                 self.await_loader(wire, &loader, &mut signs).map_err(|_| AttemptError::NotLoaded)
@@ -196,11 +195,7 @@ impl Attempt<'_> {
                 log::warn!("{}", AttemptError::NotLoaded);
                 Err(error)
             }
-        };
-        if let (Ok(db), LoadWay::Beside) = (&loaded, way) {
-            self.note_loaded(of, *db);
         }
-        loaded
     }
 
     /// Notes that the data are those of a snapshot: if the stream is lost, another attempt continues from here.

@@ -100,10 +100,10 @@ pub static FIGURES: &[Figure] = figures! { |all|
     gauge "mem_replicas_repl_buffer": Bytes = all.shared.kept_stream_size();
     /// The same, by the name that Redis has for it.
     gauge "mem_replica_full_sync_buffer": Bytes = all.shared.kept_stream_size();
-    /// What is to be sent of snapshots to replicas.
+    /// The memory of the connections of replicas, with what is to be sent of snapshots.
     gauge "mem_clients_slaves": Bytes =
-        all.replicas().iter().map(|replica| replica.pipe_size() as u64).sum::<u64>();
-    /// The memory of connections.
+        all.replicas().iter().map(|replica| replica.memory_bytes()).sum::<u64>();
+    /// The memory of other connections.
     gauge "mem_clients_normal": Bytes = all.memory().clients;
     /// Always 0: there is no cluster.
     gauge "mem_cluster_links": Bytes = 0;
