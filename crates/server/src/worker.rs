@@ -218,6 +218,8 @@ impl Worker {
         if !self.waits.for_replicas.is_empty() {
             self.end_replica_waits();
         }
+        // Connections whose wait has ended may have gone on.
+        self.executor.publish_log();
         self.send_to_replicas();
         self.flush_dirty();
         self.pause_waiting_input();

@@ -61,6 +61,7 @@ fn wait(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     if ctx.host.is_replica() {
         return Err(WAIT_ON_REPLICA);
     }
+    note_writes(ctx);
     let acknowledged = ctx.host.replicas_at(ctx.session.write_lsn).applied;
     if acknowledged >= wanted || !ctx.may_block() {
         return Ok(reply.integer(acknowledged));
@@ -68,6 +69,11 @@ fn wait(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     ctx.report.needs_acknowledgements = true;
     ctx.block(timeout, BlockReason::Replicas { wanted, acknowledged });
     Ok(reply.nothing())
+}
+
+/// Includes the writes of the connection that precede the request in the same batch.
+fn note_writes(ctx: &mut Ctx<'_>) {
+    ctx.session.write_lsn = ctx.session.write_lsn.max(ctx.data.take_write_lsn());
 }
 
 fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -83,6 +89,7 @@ fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     if local > 0 && !ctx.config.appendonly {
         return Err(CommandError::NO_APPEND_ONLY_FILE);
     }
+    note_writes(ctx);
     let lsn = ctx.session.write_lsn;
     let is_durable = ctx.config.appendonly && ctx.host.is_durable(lsn);
     let acknowledged = ctx.host.replicas_at(lsn).durable;

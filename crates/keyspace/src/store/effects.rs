@@ -72,8 +72,8 @@ pub struct EffectSink {
     audience: Option<Audience>,
     /// Whose changes the next effects are.
     origin: EffectOrigin,
-    /// Whose changes those are that were recorded. A script may go on after the role of the server has changed: if it has made a
-    /// change as a primary, all of them belong to the stream.
+    /// Whose changes those of the present unit are. A transaction may go on after the role of the server has changed: if it has
+    /// begun, or made a change, as a primary, all of its changes belong to the stream.
     recorded: EffectOrigin,
     /// Whether effects are not appended as usual, because of `audience` or `origin`.
     is_special: bool,
@@ -199,7 +199,8 @@ impl EffectSink {
     /// For which readers the next effect is; `None`: it is dropped.
     #[inline]
     fn recording(&self) -> Option<Audience> {
-        self.audience.filter(|audience| match self.origin {
+        let origin = if self.is_transaction { self.recorded } else { self.origin };
+        self.audience.filter(|audience| match origin {
             EffectOrigin::Own => true,
             EffectOrigin::Local => *audience != Audience::Replicas,
             EffectOrigin::Primary => false,
@@ -265,7 +266,7 @@ impl EffectSink {
 
     /// Selects the database of the next effect.
     fn enter(&mut self, db: DbIndex) {
-        if self.databases.is_none() || self.origin == EffectOrigin::Own {
+        if self.databases.is_none() && !self.is_transaction || self.origin == EffectOrigin::Own {
             self.recorded = self.origin;
         }
         let first = match self.databases {
@@ -300,6 +301,9 @@ impl EffectSink {
     /// Begins a transaction: the effects up to [`Self::end_transaction`] are one unit.
     pub fn begin_transaction(&mut self) {
         self.end_command();
+        if self.databases.is_none() {
+            self.recorded = self.origin;
+        }
         self.is_transaction = true;
     }
 
@@ -541,10 +545,13 @@ mod tests {
             let mut replicas = log.attach(0, Audience::Replicas).expect("the first reader");
             let mut writer = log.writer(0);
             let mut sink = EffectSink::default();
-            sink.begin_transaction();
             sink.set_origin(first);
-            request(&mut sink, 0, &["A"]);
+            sink.begin_transaction();
+            if first == EffectOrigin::Local {
+                request(&mut sink, 0, &["A"]);
+            }
             sink.set_origin(second);
+            (first == EffectOrigin::Own).then(|| request(&mut sink, 0, &["A"]));
             request(&mut sink, 0, &["B"]);
             sink.set_origin(EffectOrigin::Local);
             sink.end_transaction();

@@ -83,10 +83,10 @@ impl Shared {
 
     fn publish_config(&self, config: Config) {
         self.guard_writes(&config);
-        self.follow_role(&config);
         self.replication.follow_config(&config);
         self.snapshots.set_key_delay(config.rdb_key_save_delay);
         self.config.publish(config);
+        self.follow_role();
         self.workers.post_all(|| Mail::ConfigChanged);
     }
 

@@ -57,6 +57,7 @@ impl Shared {
             self.end();
             return Ok(false);
         }
+        let _transition = self.modes.shutdown.hold_transition();
         if !now && self.modes.shutdown.join(client) {
             return Ok(true);
         }
@@ -117,6 +118,7 @@ impl Shared {
             WaitStep::Begun => return log::info!("Waiting for replicas before shutting down."),
             WaitStep::Over => {}
         }
+        let _transition = self.modes.shutdown.hold_transition();
         let Some(origin) = self.modes.shutdown.take_waiting() else { return };
         let clients = origin.clients.clone();
         if self.save_and_end(origin).is_err() {
@@ -197,31 +199,33 @@ impl Shared {
         // They hold latches that the snapshot needs.
         self.scripts.running.end_all(self.config.load().busy_reply_threshold);
         // A load that began as the shutdown did: there is only a part of the data.
-        if self.modes.flags.is_set(GlobalFlags::LOADING) || !self.modes.shutdown.begin_saving() {
+        if self.modes.flags.is_set(GlobalFlags::LOADING) {
             return;
         }
+        let Some(number) = self.modes.shutdown.begin_saving() else { return };
         if self.snapshots.is_busy() {
             self.snapshots.cancel();
-            return self.modes.shutdown.save_again();
+            return self.modes.shutdown.save_again(number);
         }
-        let then = |result| self.end_shutdown(result);
+        let then = move |result| self.end_shutdown(number, result);
         if saving::begin(self, SaveKind::Foreground, CutTime::Soon, Box::new(then)).is_err() {
-            self.modes.shutdown.save_again();
+            self.modes.shutdown.save_again(number);
         }
     }
 
-    /// Called when the data was saved for a shutdown, or could not be.
-    fn end_shutdown(&'static self, result: Result<(), SaveError>) {
+    /// Called when the data was saved for the shutdown with this number, or could not be.
+    fn end_shutdown(&'static self, number: u64, result: Result<(), SaveError>) {
         if matches!(result, Err(SaveError::Cancelled)) {
             // By a load or a flush, whose request was running when the pause began.
-            return self.modes.shutdown.save_again();
+            return self.modes.shutdown.save_again(number);
         }
         let is_saved = result.is_ok();
         if is_saved && saving::unsaved_changes(self) > 0 {
             // A request that was running when the pause began has changed data.
-            return self.modes.shutdown.save_again();
+            return self.modes.shutdown.save_again(number);
         }
-        let Some(origin) = self.modes.shutdown.take() else { return };
+        let _transition = self.modes.shutdown.hold_transition();
+        let Some(origin) = self.modes.shutdown.origin(number) else { return };
         let is_signal = origin.clients.is_empty();
         if !is_saved && origin.force {
             self.log_loss();
@@ -230,8 +234,12 @@ impl Shared {
             }
         }
         if is_saved || origin.force {
-            return self.end();
+            // Before it is not pending any more: nothing may follow the position of the save.
+            self.end();
+            self.modes.shutdown.take();
+            return;
         }
+        self.modes.shutdown.take();
         log::warn!("Error trying to save the DB, can't exit.");
         if is_signal {
             self.note_signal_failure();
@@ -265,6 +273,7 @@ impl Shared {
 
     /// `SHUTDOWN ABORT`
     pub fn abort_shutdown(&self) -> Result<(), CommandError> {
+        let _transition = self.modes.shutdown.hold_transition();
         let (origin, is_saving) = self.modes.shutdown.take_with_save().ok_or(NONE_IN_PROGRESS)?;
         log::warn!("Shutdown manually aborted.");
         if is_saving {

@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use config::MaxmemoryPolicy;
-use keyspace::{EvictionOrder, EvictionPolicy, Evictor, Latching};
+use keyspace::{EffectOrigin, EvictionOrder, EvictionPolicy, Evictor, Latching};
 use os::clock::Ticks;
 use sync::atomic::Ordering;
 
@@ -250,9 +250,11 @@ impl Eviction<'_> {
     /// Evicts until `wanted` bytes are free.
     fn evict(&mut self, policy: EvictionPolicy, wanted: u64) -> Freed {
         let cycle_latency = self.settings.latency_start();
-        // It may be a request of the primary for which room is made.
         let origin = self.latching.effects.origin();
-        self.latching.effects.set_origin(usual_origin(self.flags));
+        if origin != EffectOrigin::Own {
+            // It may be a request of the primary for which room is made.
+            self.latching.effects.set_origin(usual_origin(self.flags));
+        }
         let freed = self.evict_groups(policy, wanted);
         self.latching.effects.set_origin(origin);
         self.settings.latency_end(&self.shared.monitoring, cycle_latency, "eviction-cycle");

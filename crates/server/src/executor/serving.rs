@@ -293,9 +293,7 @@ impl Serving<'_> {
     pub(super) fn serve_ready(&mut self) {
         self.data.mode.now = self.data.mode.now.max(Millis(os::clock::unix_millis()));
         while let Some(key) = self.data.take_ready() {
-            // What a waiter changes is no change of the primary, whose requests may run here.
-            let is_primary = self.data.effects.origin() == EffectOrigin::Primary;
-            if !is_primary && self.data.may_begin_wait(std::iter::once(key.key())) {
+            if self.data.may_begin_wait(std::iter::once(key.key())) {
                 self.serve_key(&key);
             } else {
                 self.serve_context.deferred_serves.push(DeferredServe::new(key, &[]));
@@ -310,6 +308,13 @@ impl Serving<'_> {
             let Some(request) = waiter.request.downcast_ref::<WaitingRequest>() else {
                 unreachable!("every waiter for a key is added by `begin_wait`");
             };
+            if request.found.command.flags.contains(Flags::WRITE)
+                && self.data.effects.origin() == EffectOrigin::Primary
+            {
+                // What a waiter changes is no change of the primary, whose request this is.
+                self.serve_context.deferred_serves.push(DeferredServe::new(Arc::clone(key), &request.also));
+                continue;
+            }
             if !request.also.iter().all(|slot| self.latches.try_latch_extra(self.data, *slot)) {
                 // Later waiters must not overtake: the data remains for the first.
                 self.serve_context.deferred_serves.push(DeferredServe::new(Arc::clone(key), &request.also));

@@ -129,7 +129,12 @@ pub fn begin_if_due(shared: &'static Shared) {
     if status.take_scheduled() {
         let waiting = status.take_waiting();
         let clients = waiting.clone();
-        let then = move |_| answer_flushed(shared, clients);
+        let then = move |result| {
+            if matches!(result, Err(SaveError::Cancelled)) && shared.modes.is_loading() {
+                shared.snapshots.status.schedule(true);
+            }
+            answer_flushed(shared, clients);
+        };
         if begin(shared, SaveKind::Background, CutTime::Soon, Box::new(then)).is_err() {
             // A snapshot that began just now goes first.
             status.schedule(true);

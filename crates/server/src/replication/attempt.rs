@@ -364,7 +364,7 @@ impl<'a> Attempt<'a> {
                 applied: Arc::clone(&applied),
             });
         }
-        shared.follow_role(&shared.config.load());
+        shared.follow_role();
         let stream = PrimaryStream {
             socket: parts.socket,
             encryption: parts.encryption,

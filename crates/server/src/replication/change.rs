@@ -27,7 +27,7 @@ pub fn replicate(shared: &'static Shared, primary: PrimaryName) -> bool {
     let ended = shared.replication.role.change_primary(Some(primary));
     shared.close_stream(ended);
     // From now on clients change nothing, except in turns that have begun.
-    shared.follow_role(&shared.config.load());
+    shared.follow_role();
     shared.replication.role.await_turns(shared.workers.occupied());
     unblock_clients(shared);
     shared.replication.replicas.disconnect_all();
@@ -46,7 +46,7 @@ pub fn demote(shared: &'static Shared, target: PrimaryName) {
     let role = &shared.replication.role;
     role.lock().may_continue = true;
     shared.close_stream(role.change_primary(Some(target)));
-    shared.follow_role(&shared.config.load());
+    shared.follow_role();
     // The failover has awaited them.
     role.await_turns(std::iter::empty());
     start_link(shared);
@@ -79,7 +79,7 @@ pub fn promote(shared: &'static Shared) -> bool {
         history.second_offset(),
         history.id()
     );
-    shared.follow_role(&shared.config.load());
+    shared.follow_role();
     log::info!("PRIMARY MODE enabled");
     true
 }
@@ -103,7 +103,7 @@ pub fn begin(shared: &'static Shared) {
     let PrimaryAddress(primary) = &shared.config.load().replicaof;
     let Some((host, port)) = primary.clone() else { return };
     role.change_primary(Some(PrimaryName { host, port }));
-    shared.follow_role(&shared.config.load());
+    shared.follow_role();
     role.await_turns(std::iter::empty());
 }
 

@@ -126,6 +126,6 @@ fn note(shared: &Shared, primary: &PrimaryName, epoch: u64, error: &AttemptError
         }
         had_snapshot
     };
-    shared.follow_role(&shared.config.load());
+    shared.follow_role();
     had_snapshot
 }

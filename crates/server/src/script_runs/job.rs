@@ -192,6 +192,7 @@ impl Job {
 
     /// Takes the latched data from the context, and copies the state of the client for which the script runs.
     pub(super) fn begin(&mut self, ctx: &mut Ctx<'_>) {
+        ctx.session.write_lsn = ctx.session.write_lsn.max(ctx.data.take_write_lsn());
         ctx.data.exchange(&mut self.data);
         self.data.mode = ctx.data.mode;
         self.config = self.shared.config.load_full();

@@ -26,14 +26,17 @@ pub struct PendingShutdown {
     has_failed: AtomicBool,
     /// Whether the server ends, because of a signal, without changes that should have been saved.
     has_lost: AtomicBool,
-    /// The number of waits for replicas that have begun.
-    wait_count: AtomicU64,
+    /// The number of shutdowns that have begun.
+    count: AtomicU64,
     state: Mutex<Option<State>>,
+    transition: Mutex<()>,
 }
 
 /// A shutdown that is not complete.
 #[derive(Debug)]
 struct State {
+    /// Its number, in the answers of workers and of its save.
+    number: u64,
     origin: Origin,
     is_saving: bool,
     wait: Option<Wait>,
@@ -44,8 +47,6 @@ struct State {
 struct Wait {
     /// Until when.
     deadline: Uptime,
-    /// Its number, in the answers of workers.
-    number: u64,
     /// The turns in which writes were paused: they may still write.
     turns: AwaitedTurns,
     /// Whether the log says that replicas are awaited.
@@ -84,25 +85,30 @@ impl PendingShutdown {
     /// Begins a shutdown. `false`: one is already pending.
     #[must_use]
     pub fn begin(&self, origin: Origin) -> bool {
-        self.begin_with(origin, None)
+        self.begin_with(origin, None).is_some()
     }
 
-    fn begin_with(&self, origin: Origin, wait: Option<Wait>) -> bool {
+    fn begin_with(&self, origin: Origin, wait: Option<Wait>) -> Option<u64> {
         let mut state = self.lock();
         if state.is_some() {
-            return false;
+            return None;
         }
-        *state = Some(State { origin, is_saving: false, wait });
+        let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        *state = Some(State { number, origin, is_saving: false, wait });
         self.is_pending.store(true, Ordering::Release);
-        true
+        Some(number)
     }
 
-    /// Begins a shutdown that waits for replicas. Returns the number of the wait; `None`: a shutdown is already pending.
+    /// Makes a transition exclusive, with the change of the pause that belongs to it: without this, the end of a shutdown could
+    /// end the pause of the next one.
+    pub fn hold_transition(&self) -> MutexGuard<'_, ()> {
+        self.transition.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a shutdown that waits for replicas. Returns its number; `None`: a shutdown is already pending.
     #[must_use]
     pub fn begin_waiting(&self, origin: Origin, deadline: Uptime) -> Option<u64> {
-        let number = self.wait_count.fetch_add(1, Ordering::Relaxed) + 1;
-        let wait = Wait { deadline, number, turns: AwaitedTurns::default(), is_logged: false };
-        self.begin_with(origin, Some(wait)).then_some(number)
+        self.begin_with(origin, Some(Wait { deadline, turns: AwaitedTurns::default(), is_logged: false }))
     }
 
     /// Adds a client, if any, to a shutdown that waits for replicas. `false`: there is none.
@@ -120,12 +126,12 @@ impl PendingShutdown {
     /// Until when replicas are awaited; `None`: they are not.
     #[must_use]
     pub fn deadline(&self) -> Option<Uptime> {
-        wait_of(&mut self.lock()).map(|wait| wait.deadline)
+        wait_of(&mut self.lock(), None).map(|wait| wait.deadline)
     }
 
     /// Begins to wait for the turns of these workers, now that the pause is visible to them.
     pub fn await_turns(&self, number: u64, workers: impl Iterator<Item = usize>) {
-        if let Some(wait) = wait_of(&mut self.lock()).filter(|wait| wait.number == number) {
+        if let Some(wait) = wait_of(&mut self.lock(), Some(number)) {
             wait.turns = AwaitedTurns::of(workers);
         }
     }
@@ -133,9 +139,7 @@ impl PendingShutdown {
     /// Notes that a worker has ended its turn. Returns whether it was the last one.
     #[must_use]
     pub fn note_turn(&self, number: u64, worker: usize) -> bool {
-        let mut state = self.lock();
-        let wait = wait_of(&mut state).filter(|wait| wait.number == number);
-        wait.is_some_and(|wait| wait.turns.note(worker))
+        wait_of(&mut self.lock(), Some(number)).is_some_and(|wait| wait.turns.note(worker))
     }
 
     /// The number of the wait, and the workers whose turns are awaited, of those that exist: others run nothing. `None`: there
@@ -143,8 +147,8 @@ impl PendingShutdown {
     #[must_use]
     pub fn awaited_turns(&self, exists: impl Fn(usize) -> bool) -> Option<(u64, Vec<usize>)> {
         let mut state = self.lock();
-        let wait = wait_of(&mut state)?;
-        Some((wait.number, wait.turns.of_existing(exists).unwrap_or_default()))
+        let number = state.as_ref()?.number;
+        Some((number, wait_of(&mut state, None)?.turns.of_existing(exists).unwrap_or_default()))
     }
 
     /// Looks whether a shutdown that waits goes on, by whether replicas have everything, which is not asked for before all
@@ -152,7 +156,7 @@ impl PendingShutdown {
     #[must_use]
     pub fn continue_wait(&self, now: Uptime, have_all: impl FnOnce() -> bool) -> WaitStep {
         let mut state = self.lock();
-        let Some(wait) = wait_of(&mut state) else { return WaitStep::Wait };
+        let Some(wait) = wait_of(&mut state, None) else { return WaitStep::Wait };
         if now >= wait.deadline || wait.turns.have_ended() && have_all() {
             return WaitStep::Over;
         }
@@ -171,17 +175,26 @@ impl PendingShutdown {
         origin
     }
 
-    /// Whether saving must begin now.
+    /// Whether saving must begin now: the number of the shutdown.
     #[must_use]
-    pub fn begin_saving(&self) -> bool {
-        self.lock().as_mut().is_some_and(|state| !std::mem::replace(&mut state.is_saving, true))
+    pub fn begin_saving(&self) -> Option<u64> {
+        let mut state = self.lock();
+        let state = state.as_mut().filter(|state| state.wait.is_none() && !state.is_saving)?;
+        state.is_saving = true;
+        Some(state.number)
     }
 
-    /// Saving has not begun, or must be repeated.
-    pub fn save_again(&self) {
-        if let Some(state) = &mut *self.lock() {
+    /// Saving has not begun, or must be repeated, if the shutdown with this number still saves.
+    pub fn save_again(&self, number: u64) {
+        if let Some(state) = self.lock().as_mut().filter(|state| state.number == number) {
             state.is_saving = false;
         }
+    }
+
+    /// The origin of the shutdown with this number; `None`: it is not pending any more.
+    #[must_use]
+    pub fn origin(&self, number: u64) -> Option<Origin> {
+        self.lock().as_ref().filter(|state| state.number == number).map(|state| state.origin.clone())
     }
 
     /// Whether nothing is awaited but the save of the data, whose place in the stream is to be its end.
@@ -234,6 +247,50 @@ impl PendingShutdown {
     }
 }
 
-fn wait_of(state: &mut Option<State>) -> Option<&mut Wait> {
-    state.as_mut()?.wait.as_mut()
+/// The wait of the shutdown with a number, or of any.
+fn wait_of(state: &mut Option<State>, number: Option<u64>) -> Option<&mut Wait> {
+    let state = state.as_mut().filter(|state| number.is_none_or(|number| number == state.number))?;
+    state.wait.as_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_save_of_an_aborted_shutdown_is_not_that_of_the_next_one() {
+        let origin = Origin { clients: vec![1], save: Some(true), force: false };
+        let pending = PendingShutdown::default();
+        assert!(pending.begin(origin.clone()));
+        let first = pending.begin_saving().unwrap();
+        assert_eq!((pending.begin_saving(), pending.origin(first)), (None, Some(origin.clone())));
+        assert_eq!(pending.take_with_save(), Some((origin.clone(), true)));
+        let second = pending.begin_waiting(origin.clone(), Uptime::from_raw(100)).unwrap();
+        assert_eq!((pending.origin(first), pending.begin_saving()), (None, None), "it waits for replicas");
+        assert_eq!(pending.take_waiting(), Some(origin.clone()));
+        assert!(pending.begin(origin));
+        let third = pending.begin_saving().unwrap();
+        assert!(first < second && second < third);
+        pending.save_again(first);
+        assert_eq!(pending.begin_saving(), None, "the third one saves");
+    }
+
+    #[test]
+    fn replicas_are_compared_when_all_turns_have_ended() {
+        let pending = PendingShutdown::default();
+        let origin = Origin { clients: Vec::new(), save: None, force: false };
+        let number = pending.begin_waiting(origin, Uptime::from_raw(100)).unwrap();
+        let step = |now, have_all| pending.continue_wait(Uptime::from_raw(now), || have_all);
+        assert_eq!(step(1, true), WaitStep::Wait);
+        pending.await_turns(number, [0, 1].into_iter());
+        assert!(!pending.note_turn(number, 1));
+        assert!(!pending.note_turn(number + 1, 0), "another shutdown");
+        assert_eq!(step(1, true), WaitStep::Wait, "a write may be running");
+        assert!(pending.note_turn(number, 0));
+        assert_eq!(
+            [step(1, false), step(1, false), step(1, true)],
+            [WaitStep::Begun, WaitStep::Wait, WaitStep::Over]
+        );
+        assert_eq!(step(100, false), WaitStep::Over);
+    }
 }

@@ -15,7 +15,6 @@
 use std::sync::{Arc, PoisonError};
 
 use base::DbIndex;
-use config::Config;
 use os::clock::{self, Uptime};
 use reactor::Waker;
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -375,9 +374,9 @@ impl Shared {
 
     /// Sets the modes of requests by the role, the link and the configuration. After a promotion, clients change nothing until
     /// the former stream has ended: its requests are recorded as the primary's.
-    pub fn follow_role(&self, config: &Config) {
-        let role = &self.replication.role;
-        let state = role.lock();
+    pub fn follow_role(&self) {
+        let state = self.replication.role.lock();
+        let config = self.config.load();
         let is_replica = state.primary.is_some();
         let follows = is_replica || state.stream_count > 0;
         let is_down = state.link.stream().is_none();

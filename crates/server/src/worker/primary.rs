@@ -87,7 +87,7 @@ impl Worker {
         let Some(forwarding) = connection.client.forwarding.take() else { return };
         self.primary.token = None;
         self.shared.replication.role.note_end(&connection.record, forwarding.db);
-        self.shared.follow_role(&self.shared.config.load());
+        self.shared.follow_role();
         if forwarding.applied.load(Ordering::Relaxed) < forwarding.kept_until {
             // The words that Redis's suite searches for.
             log::info!("Master client was freed while streaming the replication buffer: its rest is dropped");

@@ -163,3 +163,38 @@ fn wait_includes_what_a_waiter_was_served() {
     replica.acknowledge(end);
     assert_eq!(waiter.text(&["WAIT", "1", "0"]), "1");
 }
+
+#[test]
+fn wait_includes_the_writes_before_it_in_one_piece() {
+    let server = Server::start(DEBUG);
+    let (_replica, _, _) = Peer::synchronised(&server);
+    let mut client = server.client();
+    let write = request(&["SET", "k", "1"]);
+    let script = request(&["EVAL", "return redis.call('set', KEYS[1], '1')", "1", "k"]);
+    let counted = request(&["EVAL", "return redis.call('wait', 1, 0)", "0"]);
+    for (write, wait, expected) in [
+        (&write, &request(&["WAIT", "1", "50"]), "0"),
+        (&script, &request(&["WAIT", "1", "50"]), "0"),
+        (&write, &request(&["WAITAOF", "0", "1", "50"]), "0\n0"),
+        (&write, &counted, "0"),
+    ] {
+        client.send_raw(format!("{write}{wait}").as_bytes());
+        assert_eq!(support::shown(&client.receive().unwrap()), "OK");
+        assert_eq!(support::shown(&client.receive().unwrap()), expected, "{wait}");
+        client = server.client();
+    }
+}
+
+#[test]
+fn a_reader_that_waits_on_a_replica_sees_each_entry() {
+    let (server, mut client, _played, mut link) = replica(&[]);
+    let mut waiter = server.client();
+    waiter.send(&["XREAD", "BLOCK", "0", "STREAMS", "s", "$"]);
+    wait_for(|| (server.info(&mut client, "blocked_clients") == "1").then_some(()));
+    send_and_await(
+        &mut link,
+        100,
+        &[&["SELECT", "0"], &["XADD", "s", "1-1", "f", "v"], &["XDEL", "s", "1-1"]],
+    );
+    assert_eq!(support::shown(&waiter.receive().unwrap()), "s\n1-1\nf\nv");
+}

@@ -179,9 +179,9 @@ where
         true
     }
 
-    /// Begins the snapshot. If another one is being taken, the next turn tries again.
+    /// Begins the snapshot. If another one is being taken, or data are being loaded, the next turn tries again.
     fn begin_snapshot(&mut self) {
-        if self.host.has_snapshot() {
+        if self.host.has_snapshot() || self.host.is_loading() {
             return;
         }
         if !self.rewriting.is_beginning

@@ -70,6 +70,10 @@ const SHUTDOWN_PENDING: CommandError = CommandError::new(
 impl Debugging for WorkerHost {
     fn prepare_reload(&self, _: Reload) -> Result<(), CommandError> {
         let modes = &self.shared.modes;
+        // Before, as a shutdown that finds a load ends at once; and again, as it may have begun meanwhile.
+        if modes.shutdown.is_pending() {
+            return Err(SHUTDOWN_PENDING);
+        }
         Loading::prepare_reload(&modes.flags)?;
         if modes.shutdown.is_pending() {
             Loading::end(&modes.flags);

@@ -83,6 +83,10 @@ impl WriterHost for Shared {
             recipients: vec![Recipient { output, done }],
             settings: saving::base_settings(self),
             at_cut: Box::new(|| {
+                if self.is_loading() {
+                    // The load has begun in the meantime: these are a part of the data.
+                    self.snapshots.cancel();
+                }
                 at_cut();
                 self.stream_properties()
             }),
