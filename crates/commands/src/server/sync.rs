@@ -57,6 +57,8 @@ fn psync(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     let takes_over = args.get(3).is_some_and(|word| word.eq_token("failover"));
     if takes_over && !ctx.session.flags.intersects(NO_NEW_REPLICA) {
         ctx.host.take_over(args.at(1))?;
+        // The former primary redirects its clients here when it has the reply.
+        ctx.report.needs_barrier = true;
     }
     let Some(offset) = parse_i64_strict(args.at(2)) else {
         let peer = &ctx.session.endpoints.peer;

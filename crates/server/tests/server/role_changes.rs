@@ -45,6 +45,24 @@ fn writes_succeed_after_the_reply_to_a_promotion() {
 }
 
 #[test]
+fn writes_succeed_when_a_failover_is_complete() {
+    let server = Server::start(&[DEBUG, &["--io-threads", "4"]].concat());
+    let mut clients = server.six_clients();
+    let changes: String = (0..100).map(|number| request(&["SET", &format!("key:{number}"), "1"])).collect();
+    for round in 0..30 {
+        let played = Played::new();
+        drop(played.is_followed_by(&server));
+        let mut link = played.synchronise();
+        link.0.send(&changes.repeat(20));
+        let mut former = Peer::introduced(&server);
+        assert!(former.ask(&format!("PSYNC {ID} 101 FAILOVER")).starts_with("+CONTINUE "));
+        for client in &mut clients {
+            assert_eq!(client.text(&["SET", "k", "1"]), "OK", "in round {round}");
+        }
+    }
+}
+
+#[test]
 fn a_promoted_server_has_a_memory_limit() {
     let server = Server::start(&[DEBUG, &["--maxmemory", "40mb", "--io-threads", "2"]].concat());
     let played = Played::new();
