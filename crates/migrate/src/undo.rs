@@ -329,7 +329,11 @@ fn reopen(session: &mut Session<'_>) -> Result<(), MigrateError> {
 fn is_detachable(role: Role, record: &Record, target: &HostPort, source: &str) -> Result<bool, MigrateError> {
     match role {
         Role::Primary => Ok(false),
-        Role::Replica { primary, .. } if primary == *target || record.stage() == Stage::Reversed => Ok(true),
+        Role::Replica { primary, .. }
+            if primary == *target || matches!(record.stage(), Stage::Reversed | Stage::Returning) =>
+        {
+            Ok(true)
+        }
         Role::Replica { primary, .. } => Err(MigrateError::refused(format!(
             "{source} is a replica of {primary}, by something else than this tool: REPLICAOF NO ONE on it first"
         ))),
