@@ -50,11 +50,12 @@ pub fn run(session: &mut Session<'_>) -> Result<(), MigrateError> {
     }
 }
 
-/// Whether the source is a primary, and has been since it had all writes.
+/// Whether the source is a primary, and has been since it had all writes, and the target has refused writes since then.
 fn is_source_complete(session: &mut Session<'_>) -> Result<bool, MigrateError> {
     let run_id = session.servers.source.run_id()?;
     let role = session.servers.source.info("replication")?.role();
-    Ok(role == Role::Primary && session.record.is_complete(run_id.as_deref()))
+    let is_closed = session.cli.no_fence || fence::is_raised(&mut session.servers.target)?;
+    Ok(is_closed && role == Role::Primary && session.record.is_complete(run_id.as_deref()))
 }
 
 /// Prints which servers have the fence of another move, which stays.
@@ -253,9 +254,6 @@ fn switch_back(session: &mut Session<'_>) -> Result<(), MigrateError> {
 
 /// What [`Switch`] does after the promotion of the source, in an earlier run that has not done it.
 fn finish_return(session: &mut Session<'_>) -> Result<(), MigrateError> {
-    if !session.cli.no_fence {
-        fence::raise(session, Side::Target)?;
-    }
     session.restore(Side::Source, |_| true)?;
     fence::lift(session, Side::Source)?;
     if session.cli.no_fence {
@@ -284,7 +282,7 @@ fn reopen(session: &mut Session<'_>) -> Result<(), MigrateError> {
     if !session.cli.discard {
         let since = match session.record.stage() {
             Stage::Returning => {
-                "because it has restarted or changed its role since --undo made it the primary again"
+                "because a server has restarted or changed its role since --undo made it the primary again"
             }
             _ => "since the switch",
         };

@@ -295,6 +295,10 @@ fn an_undo_whose_promotion_has_no_reply_is_finished_by_the_same_command() {
             servers.step("--switch --reverse", "is its replica now");
             servers.refused("--undo", 1, "the primary again by --undo, which has not ended");
             if restarts {
+                // As after a restart of the target.
+                call(&mut servers.target(), &["CONFIG", "SET", FENCE, "0"]);
+                servers.refused("--undo", 1, "may lack writes to the target");
+                call(&mut servers.target(), &["CONFIG", "SET", FENCE, "1000000"]);
                 restart(&servers.source);
                 servers.refused("--undo", 1, "may lack writes to the target");
             } else {
