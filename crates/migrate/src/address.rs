@@ -1,9 +1,13 @@
 //! Addresses of servers: `redis://[user[:password]@]host[:port][/]`, and `host:port`.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 const PORT_DEFAULT: u16 = 6379;
+
+/// Names that usual systems have for the machine itself.
+const LOOPBACK_NAMES: [&str; 4] = ["localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"];
 
 /// A host and a port, as a server or this tool connects to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +32,13 @@ pub struct ServerUrl {
 }
 
 impl HostPort {
-    /// Whether the address is that of the machine itself.
+    /// Whether the address stands for the machine that uses it.
     pub fn is_loopback(&self) -> bool {
-        self.host == "localhost" || self.host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+        let host = self.host.to_ascii_lowercase();
+        match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+            Ok(ip) => ip.is_loopback() || ip.is_unspecified(),
+            Err(_) => host.ends_with(".localhost") || LOOPBACK_NAMES.contains(&host.as_str()),
+        }
     }
 }
 
@@ -165,6 +173,17 @@ mod tests {
         assert_eq!(url("redis://u:p@x@a:1"), (some("u"), some("p@x"), "a:1".into()));
         assert_eq!(url("valkey://u@[::1]:7"), (some("u"), None, "[::1]:7".into()));
         assert!("rediss://a".parse::<ServerUrl>().expect("valid").is_encrypted);
+    }
+
+    #[test]
+    fn addresses_of_the_machine_itself_are_recognised() {
+        let is_loopback = |host: &str| HostPort { host: host.into(), port: 1 }.is_loopback();
+        for host in ["127.0.0.1", "::1", "0.0.0.0", "::", "::ffff:127.0.0.1", "LOCALHOST", "a.localhost"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["10.0.0.1", "::2", "notlocalhost", "localhost.example"] {
+            assert!(!is_loopback(host), "{host}");
+        }
     }
 
     #[test]

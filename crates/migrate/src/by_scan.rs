@@ -57,7 +57,6 @@ fn copy(session: &mut Session<'_>) -> Result<Comparison, MigrateError> {
         events,
         are_events_assumed: session.cli.events.assume_events,
         copier: Copier::new(&mut session.servers.source)?,
-        are_streams_due: false,
         refused_functions: None,
         time_max: session.cli.timeout,
     };
@@ -70,8 +69,7 @@ fn copy(session: &mut Session<'_>) -> Result<Comparison, MigrateError> {
     if session.cli.overwrite || !has_equal_counts(&source, &target) {
         link.copier.reconcile(&mut session.servers)?;
     }
-    link.are_streams_due = true;
-    link.settle(&mut session.servers)?;
+    link.settle_all(&mut session.servers)?;
     let mut comparison =
         compare::run(&mut session.servers, &mut link, session.cli.sample, &mut session.progress)?;
     if session.cli.follow && comparison.is_equal() {
@@ -90,7 +88,6 @@ fn copy(session: &mut Session<'_>) -> Result<Comparison, MigrateError> {
             is_reversed: false,
             is_fenced: !session.cli.no_fence,
         };
-        link.are_streams_due = true;
         link.time_max = session.cli.pause_max;
         switch.run(session, &mut link)?;
     }
@@ -104,8 +101,6 @@ struct ScanLink {
     /// Whether the setting of the events can't be read.
     are_events_assumed: bool,
     copier: Copier,
-    /// Whether the next [`Link::settle`] copies all streams again.
-    are_streams_due: bool,
     /// The error because of which the target does not have the functions.
     refused_functions: Option<String>,
     /// Maximum time of [`Link::settle`] for receiving the events.
@@ -131,8 +126,13 @@ impl ScanLink {
 
 impl Link for ScanLink {
     fn settle(&mut self, servers: &mut Servers) -> Result<(), MigrateError> {
-        self.copy_changed(servers)?;
-        if std::mem::take(&mut self.are_streams_due) && self.events.is_some() {
+        self.copy_changed(servers).map(drop)
+    }
+
+    /// Copies all streams again, too.
+    fn settle_all(&mut self, servers: &mut Servers) -> Result<(), MigrateError> {
+        self.settle(servers)?;
+        if self.events.is_some() {
             let streams: Vec<DatabaseKey> = self.copier.streams.iter().cloned().collect();
             self.copier.copy_across(servers, &streams)?;
         }

@@ -9,6 +9,9 @@ use crate::info::Role;
 use crate::record::{Side, Stage};
 use crate::session::{Relation, Session};
 
+/// What servers have as modules of their own: the Lua engine of Valkey, the vector sets of Redis 8.
+const OWN_MODULES: [&[u8]; 2] = [b"lua", b"vectorset"];
+
 /// Checks that the options name two servers.
 pub fn are_two(session: &mut Session<'_>) -> Result<(), MigrateError> {
     let source = session.servers.source.info("server")?;
@@ -28,8 +31,18 @@ pub fn are_two(session: &mut Session<'_>) -> Result<(), MigrateError> {
 pub fn may_move(session: &mut Session<'_>) -> Result<bool, MigrateError> {
     let is_attached = has_fitting_roles(session)?;
     if !session.cli.by_scan {
-        has_databases(session)?;
+        if !is_attached {
+            is_elsewhere(session.cli, Side::Source)?;
+        }
+        has_databases(session, Side::Target)?;
         is_at_its_address(session, Side::Source)?;
+    }
+    if session.cli.switch
+        && let Some(reason) = missing_replicas(session)?
+    {
+        return Err(MigrateError::refused(format!(
+            "after the switch {reason}: lower that setting, or attach replicas to the target first"
+        )));
     }
     if session.cli.reverse {
         may_reverse(session)?;
@@ -58,10 +71,27 @@ pub fn may_move(session: &mut Session<'_>) -> Result<bool, MigrateError> {
     Ok(is_attached)
 }
 
-/// Checks that the source reaches the target, and no other server, by its address.
+/// Checks that the source reaches the target, and no other server, by its address, and can have its data.
 pub fn may_reverse(session: &mut Session<'_>) -> Result<(), MigrateError> {
-    has_reachable_target(session.cli)?;
+    is_elsewhere(session.cli, Side::Target)?;
+    has_databases(session, Side::Source)?;
     is_at_its_address(session, Side::Target)
+}
+
+/// Checks that the target is a primary, and has been since it had all changes of the source. The source would lose its data to
+/// one that has restarted with less.
+pub fn has_complete_target(session: &mut Session<'_>) -> Result<(), MigrateError> {
+    let run_id = session.servers.target.run_id()?;
+    let role = session.servers.target.info("replication")?.role();
+    if role == Role::Primary && session.record.is_complete(run_id.as_deref()) {
+        return Ok(());
+    }
+    let (source, target) = (session.servers.source.name(), session.servers.target.name());
+    Err(MigrateError::refused(format!(
+        "{target} has restarted or changed its role since the switch, so it may lack data that {source} has: --undo --discard \
+         lets {source} accept writes again; or, if {target} has everything, REPLICAOF on {source} makes it a replica, and the same \
+         command goes on"
+    )))
 }
 
 /// Checks the roles. Returns whether the target is a replica of the source already.
@@ -73,6 +103,11 @@ fn has_fitting_roles(session: &mut Session<'_>) -> Result<bool, MigrateError> {
     if let Relation::Reversed { .. } = relation {
         return refused(format!(
             "{source_name} is a replica of the target already: the move is complete, and --undo makes it the primary again"
+        ));
+    }
+    if !is_attached && session.record.stage() == Stage::Returning {
+        return refused(format!(
+            "an --undo has made {source_name} the primary again, but has not ended: --undo first"
         ));
     }
     if !is_attached && session.record.stage() != Stage::Begun {
@@ -99,15 +134,18 @@ fn has_fitting_roles(session: &mut Session<'_>) -> Result<bool, MigrateError> {
     Ok(is_attached)
 }
 
-/// Checks that the address of the target is not one that is the source's own machine there.
-fn has_reachable_target(cli: &Cli) -> Result<(), MigrateError> {
-    let target = cli.target_address();
+/// Checks that the address of a primary does not stand for the replica's own machine there.
+fn is_elsewhere(cli: &Cli, primary: Side) -> Result<(), MigrateError> {
+    let (from, to) = (&cli.from.address, &cli.to.address);
+    let (option, given, primary, address, name, replica) = match primary {
+        Side::Source => ("--from-as", &cli.from_as, "source", from, "target", to),
+        Side::Target => ("--to-as", &cli.to_as, "target", to, "source", from),
+    };
     // A given address is taken as it is.
-    if cli.to_as.is_none() && target.is_loopback() && !cli.from.address.is_loopback() {
+    if given.is_none() && address.is_loopback() && !replica.is_loopback() {
         return Err(MigrateError::refused(format!(
-            "--reverse makes the source {} a replica of {target}, which is the source's own machine there: --to-as gives the \
-             address by which the source reaches the target",
-            cli.from.address
+            "the {name} {replica} would become a replica of {address}, which is the {name}'s own machine there: {option} gives \
+             the address by which the {name} reaches the {primary}"
         )));
     }
     Ok(())
@@ -137,28 +175,38 @@ fn is_at_its_address(session: &mut Session<'_>, side: Side) -> Result<(), Migrat
     Ok(())
 }
 
-/// Checks that the target has every database that the source may write to. A replica applies writes to another one in a
-/// wrong database.
-fn has_databases(session: &mut Session<'_>) -> Result<(), MigrateError> {
+/// Checks that a replica has every database that its primary may write to. It applies writes to another one in a wrong
+/// database.
+fn has_databases(session: &mut Session<'_>, replica: Side) -> Result<(), MigrateError> {
     let mut count = |side| -> Result<Option<u32>, MigrateError> {
         Ok(session.server(side).setting("databases")?.and_then(|count| count.parse().ok()))
     };
-    match (count(Side::Source)?, count(Side::Target)?) {
-        (Some(source), Some(target)) if target < source => Err(MigrateError::refused(format!(
-            "{} has {source} databases, but {} has only {target}: set databases to {source} there, and restart it",
-            session.servers.source.name(),
-            session.servers.target.name()
-        ))),
-        _ => Ok(()),
+    let (Some(needed), Some(found)) = (count(replica.other())?, count(replica)?) else { return Ok(()) };
+    if found >= needed {
+        return Ok(());
     }
+    let (primary, name) = (session.server(replica.other()).name(), session.server(replica).name());
+    let after = if replica == Side::Source { ", which becomes its replica after the switch," } else { "" };
+    Err(MigrateError::refused(format!(
+        "{primary} has {needed} databases, but {name}{after} has only {found}: give both the same number of databases, and \
+         restart the server that you change"
+    )))
+}
+
+/// Returns that the target will refuse writes as a primary, by its own settings, if it will.
+fn missing_replicas(session: &mut Session<'_>) -> Result<Option<String>, MigrateError> {
+    let target = &mut session.servers.target;
+    let others = target.info("replication")?.number("connected_slaves").unwrap_or_default();
+    let count = others + u64::from(session.cli.reverse);
+    let missing = fence::replicas_missing(target, count)?;
+    Ok(missing.map(|(name, least)| {
+        format!("the target refuses writes while it has fewer than {least} replicas ({name}), and it will have {count}")
+    }))
 }
 
 /// Prints what may go wrong later.
 pub fn warn(session: &mut Session<'_>) -> Result<(), MigrateError> {
     let modules = session.servers.source.try_call(&["MODULE", "LIST"])?;
-    // Valkey has its own Lua engine as a module.
-    let is_foreign =
-        |module: &Reply| module.elements().and_then(|fields| fields.get(1)?.text()) != Some(b"lua");
     if modules.elements().is_some_and(|modules| modules.iter().any(is_foreign)) {
         let warning =
             "warning: the source has modules: keys of their types need the same modules in the target";
@@ -171,21 +219,16 @@ pub fn warn(session: &mut Session<'_>) -> Result<(), MigrateError> {
             "warning: the target may use {limit} bytes (maxmemory), but the source uses {used}: keys may be evicted or refused"
         ));
     }
-    if let Some((name, count)) = fence::limit(&mut session.servers.target)?
-        && count != "0"
-        && !fence::is_raised(&mut session.servers.target)?
-    {
-        session.progress.line(&format!(
-            "warning: the target refuses writes while it has fewer than {count} replicas ({name})"
-        ));
-    }
-    let (source, target) = (session.address(Side::Source), &session.cli.to.address);
-    if !session.cli.by_scan && source.is_loopback() && !target.is_loopback() {
-        session.progress.line(&format!(
-            "warning: for the target on {target}, the source {source} is on the target's own machine; --from-as gives another address"
-        ));
+    if let Some(reason) = missing_replicas(session)? {
+        session.progress.line(&format!("warning: {reason}"));
     }
     Ok(())
+}
+
+/// Whether a module, in the reply to `MODULE LIST`, does not belong to the server itself.
+fn is_foreign(module: &Reply) -> bool {
+    let name = module.elements().and_then(|fields| fields.get(1)?.text());
+    !name.is_some_and(|name| OWN_MODULES.contains(&name))
 }
 
 #[cfg(test)]
@@ -195,16 +238,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_elsewhere_is_not_made_a_replica_of_its_own_machine() {
-        let check = |options: &str| {
+    fn a_server_elsewhere_is_not_made_a_replica_of_its_own_machine() {
+        let check_with = |primary: Side, options: &str| {
             let words = ["migrate", "--switch", "--reverse"].into_iter().chain(options.split_whitespace());
-            has_reachable_target(&Cli::try_parse_from(words).expect(options))
+            is_elsewhere(&Cli::try_parse_from(words).expect(options), primary)
                 .map_err(|error| error.to_string())
         };
+        let check = |options: &str| check_with(Side::Target, options);
         assert!(check("--from=redis://10.0.0.5").is_err_and(|error| error.contains("--to-as")));
         assert!(check("--from=redis://10.0.0.5 --to=redis://localhost:7").is_err());
         assert_eq!(check("--from=redis://10.0.0.5 --to-as=10.0.0.6:6379"), Ok(()));
         assert_eq!(check("--from=redis://10.0.0.5 --to=redis://10.0.0.6"), Ok(()));
         assert_eq!(check("--from=redis://127.0.0.1:7"), Ok(()));
+        let check = |options: &str| check_with(Side::Source, options);
+        let out = "--from=redis://127.0.0.1 --to=redis://10.0.0.6";
+        assert!(check(out).is_err_and(|error| error.contains("--from-as")));
+        assert_eq!(check(&format!("{out} --from-as=10.0.0.5:6379")), Ok(()));
+        assert_eq!(check("--from=redis://10.0.0.5"), Ok(()));
     }
 }

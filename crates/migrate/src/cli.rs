@@ -73,7 +73,7 @@ pub struct Cli {
     #[arg(long, conflicts_with = "follow")]
     pub no_fence: bool,
 
-    /// Accept that writes to the target since the switch are not in the source
+    /// Accept that writes to the target since the switch are not in the source; lift the fence of another move as well
     #[arg(long, requires = "undo")]
     pub discard: bool,
 
@@ -89,11 +89,12 @@ pub struct Cli {
     #[command(flatten)]
     pub events: EventArgs,
 
-    /// Address of the source as the target reaches it, if it differs from that in --from
+    /// Address of the source as the target reaches it, if it differs from that in --from: always for a source on
+    /// 127.0.0.1 and a target elsewhere. The tool looks for another server there, with the login of the source
     #[arg(long, value_name = "HOST:PORT")]
     pub from_as: Option<HostPort>,
 
-    /// Address of the target as the source reaches it (--reverse), if it differs from that in --to
+    /// Address of the target as the source reaches it (--reverse), if it differs from that in --to, as with --from-as
     #[arg(long, value_name = "HOST:PORT")]
     pub to_as: Option<HostPort>,
 

@@ -160,13 +160,30 @@ pub fn is_raised(server: &mut Server) -> Result<bool, MigrateError> {
 }
 
 /// Returns the number of replicas without which a server refuses writes, with the name of the setting, if it can be read.
-pub fn limit(server: &mut Server) -> Result<Option<(&'static str, String)>, MigrateError> {
+fn limit(server: &mut Server) -> Result<Option<(&'static str, String)>, MigrateError> {
     for (name, _) in NAMES {
         if let Some(count) = server.setting(name)? {
             return Ok(Some((name, count)));
         }
     }
     Ok(None)
+}
+
+/// Returns the name and value of the setting if a server that has this many replicas refuses writes by it, without a fence.
+pub fn replicas_missing(
+    server: &mut Server,
+    count: u64,
+) -> Result<Option<(&'static str, String)>, MigrateError> {
+    let Some((name, least)) = limit(server)?.filter(|(_, least)| least != UNREACHABLE_COUNT) else {
+        return Ok(None);
+    };
+    for (_, lag) in NAMES {
+        // With a lag of 0, the number has no effect.
+        if server.setting(lag)?.as_deref() == Some("0") {
+            return Ok(None);
+        }
+    }
+    Ok(least.parse().is_ok_and(|least: u64| least > count).then_some((name, least)))
 }
 
 /// Whether a setting belongs to the fence.

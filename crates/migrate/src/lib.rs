@@ -29,7 +29,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::address::ServerUrl;
+use crate::address::{HostPort, ServerUrl};
 use crate::cli::Cli;
 use crate::compare::Comparison;
 use crate::connection::WaitLimit;
@@ -124,6 +124,7 @@ fn finish_reversal(session: &mut Session<'_>) -> Result<(), MigrateError> {
     if session.relation()? == Relation::Separate {
         session.progress.line("the target is the primary already: only the reversal is left");
         checks::may_reverse(session)?;
+        checks::has_complete_target(session)?;
         replication::attach(session, Side::Source, Stage::Reversed)?;
     } else {
         session
@@ -196,7 +197,8 @@ fn conclude_switch(session: &mut Session<'_>) {
     session.progress.line(&format!("switched: clients are to be pointed to {target}"));
     let until = match (session.cli.reverse, session.cli.no_fence) {
         (true, _) => {
-            format!("is a replica only until it restarts: set replicaof {} in", session.address(Side::Target))
+            let HostPort { host, port } = session.address(Side::Target);
+            format!("is a replica only until it restarts: set replicaof {host} {port} in")
         }
         (false, false) => {
             format!("refuses writes only until it restarts: stop it, or set {} in", fence::SETTING)
@@ -237,6 +239,9 @@ fn describe(session: &mut Session<'_>) {
         Ok(Relation::Reversed { is_linked }) => {
             let link = if is_linked { "up" } else { "down" };
             format!("{target} is the primary, and {source} is its replica (link {link})")
+        }
+        Ok(Relation::Separate) if session.record.stage() == Stage::Returning => {
+            format!("{source} is made the primary again by --undo, which has not ended")
         }
         Ok(Relation::Separate) if session.record.is_stored() && session.record.stage() != Stage::Begun => {
             format!("{target} is the primary, whose writes {source} does not get")

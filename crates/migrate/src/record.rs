@@ -20,8 +20,10 @@ use crate::server::Server;
 /// |---|---|---|
 /// | `Begun` | `Switched` | `--switch` |
 /// | `Switched` | `Reversed` | `--switch --reverse` |
-/// | `Reversed` | `Begun` | `--undo` |
-/// | `Switched`, `Begun` | removed | `--undo` |
+/// | `Reversed` | `Returning` | `--undo`, before the promotion of the source |
+/// | `Returning` | `Begun` | the same `--undo`, at its end |
+/// | `Switched`, `Returning` | `Begun` | `--undo --discard` |
+/// | `Begun` | removed | `--undo` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     /// The source is the primary; settings may be changed.
@@ -30,6 +32,8 @@ pub enum Stage {
     Switched,
     /// The target is the primary of the source.
     Reversed,
+    /// The source is made the primary again; the target is fenced.
+    Returning,
 }
 
 /// A server of the move, in the record.
@@ -52,6 +56,9 @@ struct Content {
     from: String,
     to: String,
     stage: Stage,
+    /// The run ID of the server that was to be promoted last, when it had all changes of the other one.
+    #[serde(default)]
+    complete_run_id: Option<String>,
     settings: Vec<Earlier>,
 }
 
@@ -74,7 +81,8 @@ impl Record {
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let content = Content { from, to, stage: Stage::Begun, settings: Vec::new() };
+                let (stage, settings) = (Stage::Begun, Vec::new());
+                let content = Content { from, to, stage, complete_run_id: None, settings };
                 return Ok(Self { path, content, is_stored: false, _lock: lock });
             }
             Err(error) => return Err(MigrateError::file(format!("reading {}", path.display()))(error)),
@@ -107,10 +115,22 @@ impl Record {
         self.content.stage
     }
 
-    /// Stores the stage.
+    /// Stores the stage. It stays as it was if that fails.
     pub fn set_stage(&mut self, stage: Stage) -> Result<(), MigrateError> {
-        self.content.stage = stage;
-        self.store()
+        let earlier = std::mem::replace(&mut self.content.stage, stage);
+        self.store().inspect_err(|_| self.content.stage = earlier)
+    }
+
+    /// Stores the stage before a promotion, and that the start of a server with this run ID has all changes of the other one.
+    pub fn announce(&mut self, stage: Stage, run_id: Option<String>) -> Result<(), MigrateError> {
+        self.content.complete_run_id = run_id;
+        self.set_stage(stage)
+    }
+
+    /// Whether the start of a server with this run ID is the one that had all changes before its promotion. A server that
+    /// has restarted since then may have lost some.
+    pub fn is_complete(&self, run_id: Option<&str>) -> bool {
+        run_id.is_some() && self.content.complete_run_id.as_deref() == run_id
     }
 
     /// Changes a setting of a server, after its earlier value is stored. A setting that was changed before keeps
@@ -135,7 +155,8 @@ impl Record {
         server.set(name, value)
     }
 
-    /// Restores those settings of a server that `is_wanted` selects, the last change first.
+    /// Restores those settings of a server that `is_wanted` selects, the last change first. What is restored is stored at the
+    /// end, so that a file that can't be written does not prevent it.
     pub fn restore(
         &mut self,
         side: Side,
@@ -143,13 +164,18 @@ impl Record {
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<(), MigrateError> {
         let is_due = |known: &Earlier| known.side == side && is_wanted(&known.name);
+        let (mut is_changed, mut restored) = (false, Ok(()));
         while let Some(at) = self.content.settings.iter().rposition(is_due) {
             let earlier = &self.content.settings[at];
-            server.set(&earlier.name, &earlier.value)?;
+            restored = server.set(&earlier.name, &earlier.value);
+            if restored.is_err() {
+                break;
+            }
             self.content.settings.remove(at);
-            self.store()?;
+            is_changed = true;
         }
-        Ok(())
+        let stored = if is_changed { self.store() } else { Ok(()) };
+        restored.and(stored)
     }
 
     /// Returns the names of the settings of a server that are to be restored.

@@ -166,9 +166,12 @@ pub fn attach(session: &mut Session<'_>, replica: Side, stage: Stage) -> Result<
     session.record.set_stage(stage)
 }
 
-/// Makes a replica a primary, and checks that it is one. Its settings stay.
+/// Makes a replica a primary, and checks that it is one. Its settings stay. A replica that loads a snapshot refuses that until
+/// it has ended.
 pub fn detach(server: &mut Server) -> Result<(), MigrateError> {
-    server.call(&["REPLICAOF", "NO", "ONE"])?;
+    while server.call_unless_loading(&["REPLICAOF", "NO", "ONE"])?.is_none() {
+        interrupt::sleep(POLL_INTERVAL)?;
+    }
     match server.info("replication")?.role() {
         Role::Primary => Ok(()),
         Role::Replica { primary, .. } => {

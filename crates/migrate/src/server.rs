@@ -40,8 +40,12 @@ impl Server {
         let (url, encryption) = (url.clone(), encryption.cloned());
         let mut server = Self { side, url, encryption, connection, has_failed: false, wait_limit };
         // Without a password, the login is not checked before.
-        server.call(&["PING"])?;
-        Ok(server)
+        match server.try_call(&["PING"])? {
+            // What describes and changes its role is allowed.
+            Reply::Error(text) if is_loading(&text) || text.starts_with(b"MASTERDOWN ") => Ok(server),
+            Reply::Error(text) => Err(server.refused("PING", &text)),
+            _ => Ok(server),
+        }
     }
 
     /// Opens another connection to the same server.
@@ -90,11 +94,23 @@ impl Server {
             Reply::Error(text) => {
                 // The arguments may contain a password.
                 let command = words.first().map(|word| String::from_utf8_lossy(word.as_ref()).into_owned());
-                let (command, text) = (command.unwrap_or_default(), String::from_utf8_lossy(&text));
-                Err(MigrateError::server(self.name(), format!("{command}: {text}")))
+                Err(self.refused(&command.unwrap_or_default(), &text))
             }
             reply => Ok(reply),
         }
+    }
+
+    /// Sends one request, as [`Self::call`]; `None` if the server refuses it because it is loading its data.
+    pub fn call_unless_loading(&mut self, words: &[&str]) -> Result<Option<Reply>, MigrateError> {
+        match self.try_call(words)? {
+            Reply::Error(text) if is_loading(&text) => Ok(None),
+            Reply::Error(text) => Err(self.refused(words[0], &text)),
+            reply => Ok(Some(reply)),
+        }
+    }
+
+    fn refused(&self, command: &str, text: &[u8]) -> MigrateError {
+        MigrateError::server(self.name(), format!("{command}: {}", String::from_utf8_lossy(text)))
     }
 
     /// Sends one request. An error reply is a reply.
@@ -166,10 +182,7 @@ impl Server {
     /// Changes a setting.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), MigrateError> {
         match self.try_call(&["CONFIG", "SET", name, value])? {
-            Reply::Error(text) => {
-                let text = String::from_utf8_lossy(&text);
-                Err(MigrateError::server(self.name(), format!("CONFIG SET {name}: {text}")))
-            }
+            Reply::Error(text) => Err(self.refused(&format!("CONFIG SET {name}"), &text)),
             _ => Ok(()),
         }
     }
@@ -185,6 +198,10 @@ impl Server {
         self.has_failed = true;
         MigrateError::Connection { server: self.name(), source }
     }
+}
+
+fn is_loading(error: &[u8]) -> bool {
+    error.starts_with(b"LOADING ")
 }
 
 fn name(side: &str, url: &ServerUrl) -> String {

@@ -22,6 +22,11 @@ pub trait Link {
     /// Waits until the target has every change that the source made before this call.
     fn settle(&mut self, servers: &mut Servers) -> Result<(), MigrateError>;
 
+    /// As [`Self::settle`], and with those changes that it does not notice.
+    fn settle_all(&mut self, servers: &mut Servers) -> Result<(), MigrateError> {
+        self.settle(servers)
+    }
+
     /// Whether the target may lack keys that have expired, but that the source still counts.
     fn skips_expired(&self) -> bool;
 

@@ -71,25 +71,37 @@ impl Switch {
     }
 
     /// The last step that can be taken back. Afterwards the new server has every write that was accepted: a write that the
-    /// fence let through, or another role of a server since the comparison, is noticed here.
+    /// fence let through, or another role of a server since the comparison, is noticed here. The record tells of the promotion
+    /// before it is made, so that one whose reply is lost can be undone.
     fn close(self, session: &mut Session<'_>, link: &mut dyn Link, hold: &Hold) -> Result<(), MigrateError> {
         if self.is_fenced || self.is_reversed {
             hold.fence(session)?;
         }
-        link.settle(&mut session.servers)?;
+        link.settle_all(&mut session.servers)?;
+        if let Some((_, text)) = link.refused().first() {
+            return Err(MigrateError::refused(format!("not switched: with writes paused, refused {text}")));
+        }
         let new = session.server(self.old.other());
         if !self.is_replica && new.info("replication")?.role() != Role::Primary {
             let reason = "it is a replica now: something else has changed its role";
             return Err(MigrateError::server(new.name(), reason));
         }
-        hold.check(session)
+        // The connection is the one on which it had everything.
+        let run_id = new.run_id()?;
+        hold.check(session)?;
+        let stage = match self.old {
+            Side::Source => Stage::Switched,
+            Side::Target => Stage::Returning,
+        };
+        session.record.announce(stage, run_id)
     }
 
     /// Lets the old primary accept writes again.
     fn take_back(self, session: &mut Session<'_>, hold: &Hold) {
         let name = session.server(self.old).name();
         // A fence that was there before stays.
-        let lifted = session.restore(self.old, fence::is_fence).and_then(|()| hold.end(session));
+        let restored = session.restore(self.old, fence::is_fence);
+        let lifted = hold.end(session).and(restored);
         session.progress.line(&match lifted {
             Ok(()) => format!("{name} accepts writes as before"),
             Err(error) => format!(
@@ -102,11 +114,6 @@ impl Switch {
     /// Everything from the promotion on.
     fn promote(self, session: &mut Session<'_>) -> Result<(), MigrateError> {
         let new = self.old.other();
-        // Before the promotion, so that one whose reply is lost can be undone.
-        session.record.set_stage(match self.old {
-            Side::Source => Stage::Switched,
-            Side::Target => Stage::Begun,
-        })?;
         if self.is_replica {
             replication::detach(session.server(new))?;
         }

@@ -25,6 +25,10 @@ pub fn run(session: &mut Session<'_>) -> Result<(), MigrateError> {
             }
             switch_back(session)
         }
+        Relation::Separate if session.record.stage() == Stage::Returning && is_source_complete(session)? => {
+            session.progress.line("the source is the primary again already: only the rest is left");
+            finish_return(session)
+        }
         Relation::Separate if session.record.stage() != Stage::Begun => reopen(session),
         // Its primary is another server at the same address.
         Relation::Separate if session.record.is_stored() && is_replica_at_source_address(session)? => {
@@ -32,11 +36,44 @@ pub fn run(session: &mut Session<'_>) -> Result<(), MigrateError> {
         }
         Relation::Separate if session.record.is_stored() => {
             restore_all(session)?;
-            session.progress.line("undone: the settings of both servers are restored");
-            session.record.remove()
+            fence::lift(session, Side::Target)?;
+            if session.cli.discard {
+                fence::lift(session, Side::Source)?;
+            }
+            session.progress.line(
+                "undone: the settings of both servers are restored, and neither gets the writes to the other",
+            );
+            session.record.remove()?;
+            still_fenced(session)
         }
         Relation::Separate => without_record(session),
     }
+}
+
+/// Whether the source is a primary, and has been since it had all writes, and the target has refused writes since then.
+fn is_source_complete(session: &mut Session<'_>) -> Result<bool, MigrateError> {
+    let run_id = session.servers.source.run_id()?;
+    let role = session.servers.source.info("replication")?.role();
+    let is_closed = session.cli.no_fence || fence::is_raised(&mut session.servers.target)?;
+    Ok(is_closed && role == Role::Primary && session.record.is_complete(run_id.as_deref()))
+}
+
+/// Prints which servers have the fence of another move, which stays.
+fn still_fenced(session: &mut Session<'_>) -> Result<(), MigrateError> {
+    for side in [Side::Source, Side::Target] {
+        let server = session.servers.get(side);
+        if fence::is_raised(server)? {
+            session.progress.line(&other_fence(server));
+        }
+    }
+    Ok(())
+}
+
+fn other_fence(server: &Server) -> String {
+    format!(
+        "{} refuses writes: it has the fence of another move, which --undo of that one ends",
+        server.name()
+    )
 }
 
 fn is_replica_at_source_address(session: &mut Session<'_>) -> Result<bool, MigrateError> {
@@ -100,8 +137,13 @@ pub fn without_source(
     if is_attached && !record.is_stored() {
         progress.line(&login_stays(&target));
     }
-    if let Some(line) = fence::lift_unrecorded(&mut target)? {
+    if cli.discard
+        && let Some(line) = fence::lift_unrecorded(&mut target)?
+    {
         progress.line(&line);
+    }
+    if fence::is_raised(&mut target)? {
+        progress.line(&other_fence(&target));
     }
     progress.line(&if is_attached {
         detached(&mut target)?
@@ -186,8 +228,8 @@ fn detach(session: &mut Session<'_>) -> Result<(), MigrateError> {
     }
     let source = session.servers.source.name();
     let line = detached(session.server(Side::Target))?;
-    session.progress.line(&format!("{line}; {source} is unchanged"));
-    Ok(())
+    session.progress.line(&format!("{line}; {source} is as before the move"));
+    still_fenced(session)
 }
 
 fn login_stays(target: &Server) -> String {
@@ -207,6 +249,21 @@ fn switch_back(session: &mut Session<'_>) -> Result<(), MigrateError> {
     let back =
         Switch { old: Side::Target, is_replica: true, is_reversed: false, is_fenced: !session.cli.no_fence };
     back.run(session, &mut link)?;
+    conclude_return(session)
+}
+
+/// What [`Switch`] does after the promotion of the source, in an earlier run that has not done it.
+fn finish_return(session: &mut Session<'_>) -> Result<(), MigrateError> {
+    session.restore(Side::Source, |_| true)?;
+    fence::lift(session, Side::Source)?;
+    if session.cli.no_fence {
+        fence::lift(session, Side::Target)?;
+    }
+    conclude_return(session)
+}
+
+fn conclude_return(session: &mut Session<'_>) -> Result<(), MigrateError> {
+    session.record.set_stage(Stage::Begun)?;
     let (source, target) = (session.servers.source.name(), session.servers.target.name());
     session.progress.line(&format!("undone: clients are to be pointed to {source}"));
     if session.cli.no_fence {
@@ -223,8 +280,23 @@ fn switch_back(session: &mut Session<'_>) -> Result<(), MigrateError> {
 fn reopen(session: &mut Session<'_>) -> Result<(), MigrateError> {
     let (source, target) = (session.servers.source.name(), session.servers.target.name());
     if !session.cli.discard {
+        let since = match session.record.stage() {
+            Stage::Returning => {
+                "because a server has restarted or changed its role since --undo made it the primary again"
+            }
+            _ => "since the switch",
+        };
+        let record = if fence::is_raised(&mut session.servers.source)? {
+            String::new()
+        } else {
+            let path = session.record.path().display();
+            format!(
+                ". If this move was undone already, by other names of the servers, remove the record {path}"
+            )
+        };
         return Err(MigrateError::refused(format!(
-            "{source} has not received the writes to {target} since the switch; --discard accepts that they are missing"
+            "{source} may lack writes to {target}, {since}; --discard accepts that they are missing, and a move from {target} to \
+             {source} with --overwrite copies them{record}"
         )));
     }
     let role = session.servers.source.info("replication")?.role();
@@ -255,17 +327,21 @@ fn reopen(session: &mut Session<'_>) -> Result<(), MigrateError> {
 fn is_detachable(role: Role, record: &Record, target: &HostPort, source: &str) -> Result<bool, MigrateError> {
     match role {
         Role::Primary => Ok(false),
-        Role::Replica { primary, .. } if primary == *target || record.stage() == Stage::Reversed => Ok(true),
+        Role::Replica { primary, .. }
+            if primary == *target || matches!(record.stage(), Stage::Reversed | Stage::Returning) =>
+        {
+            Ok(true)
+        }
         Role::Replica { primary, .. } => Err(MigrateError::refused(format!(
             "{source} is a replica of {primary}, by something else than this tool: REPLICAOF NO ONE on it first"
         ))),
     }
 }
 
+/// A fence that is not recorded belongs to another move, and stays.
 fn restore_all(session: &mut Session<'_>) -> Result<(), MigrateError> {
     for side in [Side::Target, Side::Source] {
         session.restore(side, |_| true)?;
-        fence::lift(session, side)?;
     }
     Ok(())
 }

@@ -16,6 +16,9 @@ const EVENTS: &str = "notify-keyspace-events";
 /// No key is compared by value, so what was not copied is not found by chance.
 const SWITCH: &str = "--by-scan --switch --sample 0";
 
+/// The value that fences the source.
+const FENCE: &str = "\r\n1000000\r\n";
+
 /// The request that begins a switch.
 const PAUSE: &str = "\r\nPAUSE\r\n";
 
@@ -80,8 +83,8 @@ fn a_key_that_the_target_refuses_while_writes_are_paused_prevents_the_switch() {
 fn consumer_groups_are_copied_while_writes_are_paused() {
     let Some(valkey) = valkey() else { return };
     for target in [Some(valkey.clone()), Program::broadloom()].into_iter().flatten() {
-        // While keys are compared, and in the last moment.
-        for (moment, options) in [("\r\nXINFO\r\n", "--by-scan --switch"), (PAUSE, SWITCH)] {
+        // While keys are compared, before writes are paused, and in the last moment, if another client ends the pause.
+        for (moment, options) in [("\r\nXINFO\r\n", "--by-scan --switch"), (PAUSE, SWITCH), (FENCE, SWITCH)] {
             let mut servers = Move::new(&valkey, &target);
             run(
                 &mut servers.source(),
@@ -95,7 +98,11 @@ fn consumer_groups_are_copied_while_writes_are_paused() {
             at_first(
                 &mut servers,
                 moment,
-                &["XREADGROUP GROUP group consumer COUNT 1 STREAMS stream >", "XACK stream group 1-1"],
+                &[
+                    "CLIENT UNPAUSE",
+                    "XREADGROUP GROUP group consumer COUNT 1 STREAMS stream >",
+                    "XACK stream group 1-1",
+                ],
             );
             let pending =
                 |mut connection: Connection| call(&mut connection, &["XPENDING", "stream", "group"]);

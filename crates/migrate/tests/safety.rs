@@ -109,6 +109,19 @@ fn all_connections_are_encrypted() {
     }
 }
 
+/// A replica refuses `REPLICAOF`, and `PING`, while it loads a snapshot.
+#[test]
+fn a_target_that_loads_its_snapshot_can_be_detached() {
+    let Some(valkey) = valkey() else { return };
+    let slow = ["--key-load-delay", "300", "--loading-process-events-interval-bytes", "1024"];
+    let servers = Move::new(&valkey, &valkey.clone().with_arguments(&slow));
+    fill(&mut servers.source());
+    interrupted(&servers, "", "the target loads the snapshot");
+    assert!(call(&mut servers.target(), &["PING"]).starts_with("LOADING"));
+    servers.step("--undo", "is detached");
+    assert_eq!(call(&mut servers.target(), &["SET", "own", "1"]), "OK");
+}
+
 /// Runs a step until it prints `words`, and interrupts it. Returns all that it prints.
 fn interrupted(servers: &Move, options: &str, words: &str) -> String {
     let mut child = servers.command(options).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

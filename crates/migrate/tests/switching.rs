@@ -7,10 +7,11 @@ mod support;
 use std::fs::File;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 
 use support::{Move, call, fill, has, proxy, proxy_to, replicas, text, valkey};
 use trials::connection::Connection;
-use trials::server::{Program, Server};
+use trials::server::{Program, Server, programs_or_skip};
 
 const FENCE: &str = "min-replicas-to-write";
 
@@ -231,9 +232,12 @@ fn what_would_end_badly_is_refused() {
     let Some(valkey) = valkey() else { return };
     let servers = Move::new(&valkey.clone().with_arguments(&["--databases", "20"]), &valkey);
     servers.refused("", 1, "has 20 databases, but the target");
+    let servers = Move::new(&valkey, &valkey.clone().with_arguments(&["--databases", "20"]));
+    servers.refused("--switch --reverse", 1, "has 20 databases, but the source");
     let servers = Move::new(&valkey, &valkey);
     call(&mut servers.target(), &["CONFIG", "SET", FENCE, "1"]);
     servers.step("", "the target refuses writes while it has fewer than 1 replicas");
+    servers.refused("--switch", 1, "the target refuses writes while it has fewer than 1 replicas");
     servers.refused("--by-scan --switch", 1, "switch without --by-scan");
     call(&mut servers.target(), &["CONFIG", "SET", "replica-read-only", "no"]);
     call(&mut servers.target(), &["CONFIG", "SET", FENCE, "0"]);
@@ -242,6 +246,141 @@ fn what_would_end_badly_is_refused() {
     let lock = File::options().write(true).open(servers.state().with_extension("json.lock")).unwrap();
     lock.lock().unwrap();
     servers.refused("--undo", 1, "another run works on this move");
+}
+
+/// Starts a server again, without its data, at the same address.
+fn restart(server: &Server) {
+    let start = |connection: &mut Connection| {
+        let info = call(connection, &["INFO", "server"]);
+        info.lines().find(|line| line.starts_with("run_id:")).map(str::to_owned)
+    };
+    let mut connection = server.connect().unwrap();
+    let before = start(&mut connection);
+    // The connection ends without a reply.
+    drop(connection.call(&["DEBUG", "RESTART"]));
+    while !server
+        .connect()
+        .and_then(|mut connection| connection.call(&["PING"]).map(|_| connection))
+        .is_ok_and(|mut connection| start(&mut connection) != before)
+    {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_source_is_not_made_a_replica_of_a_target_that_has_restarted() {
+    let Some(valkey) = valkey() else { return };
+    let servers = Move::new(&valkey, &valkey);
+    fill(&mut servers.source());
+    servers.step("--switch", "switched");
+    restart(&servers.target);
+    servers.refused("--switch --reverse", 1, "has restarted or changed its role since the switch");
+    assert_eq!(call(&mut servers.source(), &["GET", "string"]), "hello");
+    servers.step("--undo --discard", "accepts writes again");
+    assert_eq!(call(&mut servers.source(), &["SET", "a", "b"]), "OK");
+}
+
+#[test]
+fn an_undo_whose_promotion_has_no_reply_is_finished_by_the_same_command() {
+    let Some(valkey) = valkey() else { return };
+    for target in replicas(&valkey) {
+        for restarts in [false, true] {
+            let servers = attached_through(&valkey, &target, |request, other| {
+                if has(request, "REPLICAOF") && has(request, "ONE") {
+                    let mut other = other();
+                    assert_eq!(call(&mut other, &["REPLICAOF", "NO", "ONE"]), "OK");
+                    call(&mut other, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+                }
+            });
+            servers.step("--switch --reverse", "is its replica now");
+            servers.refused("--undo", 1, "the primary again by --undo, which has not ended");
+            if restarts {
+                // As after a restart of the target.
+                call(&mut servers.target(), &["CONFIG", "SET", FENCE, "0"]);
+                servers.refused("--undo", 1, "may lack writes to the target");
+                call(&mut servers.target(), &["CONFIG", "SET", FENCE, "1000000"]);
+                restart(&servers.source);
+                servers.refused("--undo", 1, "may lack writes to the target");
+            } else {
+                servers.step("--undo", "clients are to be pointed to the source");
+                assert_eq!(call(&mut servers.source(), &["SET", "a", "b"]), "OK");
+            }
+            assert!(call(&mut servers.target(), &["SET", "a", "b"]).starts_with("NOREPLICAS"));
+            assert_eq!(call(&mut servers.target(), &["GET", "string"]), "hello");
+            if !restarts {
+                servers.step("--undo", "restored");
+                assert_eq!(call(&mut servers.target(), &["SET", "a", "b"]), "OK");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_undo_leaves_the_fence_of_another_move() {
+    let Some(valkey) = valkey() else { return };
+    let mut servers = Move::new(&valkey, &valkey);
+    servers.step("--switch", "switched");
+    std::fs::remove_file(servers.state()).unwrap();
+    std::mem::swap(&mut servers.source, &mut servers.target);
+    servers.step("--overwrite", "it is safe to switch");
+    servers.step("--undo", "it has the fence of another move");
+    assert!(call(&mut servers.target(), &["SET", "a", "b"]).starts_with("NOREPLICAS"));
+}
+
+#[test]
+fn a_replica_without_a_link_that_refuses_to_be_read_is_opened() {
+    let Some(valkey) = valkey() else { return };
+    for source in [Some(valkey.clone()), Program::broadloom()].into_iter().flatten() {
+        let source = source.with_arguments(&["--replica-serve-stale-data", "no"]);
+        let mut servers = Move::new(&source, &valkey);
+        let port = servers.target.address().port();
+        servers
+            .step("--switch --reverse", &format!("set replicaof 127.0.0.1 {port} in its configuration file"));
+        servers.target.kill().unwrap();
+        while !call(&mut servers.source(), &["PING"]).starts_with("MASTERDOWN") {
+            thread::yield_now();
+        }
+        servers.refused("--undo", 1, "--undo --discard lets it accept writes");
+        servers.step("--undo --discard", "the target could not be reached");
+        assert_eq!(call(&mut servers.source(), &["SET", "a", "b"]), "OK");
+    }
+}
+
+#[test]
+fn a_record_that_can_not_be_written_ends_a_switch_before_the_promotion() {
+    let Some(valkey) = valkey() else { return };
+    let mut servers = Move::new(&valkey, &valkey);
+    let new = servers.state().with_extension("json.new");
+    servers.proxy = Some(proxy(servers.source.address(), move |request| {
+        if has(request, FENCE) && has(request, "1000000") {
+            std::fs::create_dir(&new).unwrap();
+        }
+    }));
+    servers.refused("--switch", 1, "state.json (--state selects another file)");
+    assert_eq!(call(&mut servers.source(), &["SET", "later", "1"]), "OK");
+    std::fs::remove_dir(servers.state().with_extension("json.new")).unwrap();
+    servers.proxy = None;
+    assert!(call(&mut servers.target(), &["SET", "a", "b"]).starts_with("READONLY"));
+}
+
+#[test]
+fn a_record_that_is_out_of_date_is_named() {
+    let Some(valkey) = valkey() else { return };
+    let servers = Move::new(&valkey, &valkey);
+    servers.step("--switch --reverse", "switched");
+    let record = std::fs::read(servers.state()).unwrap();
+    servers.step("--undo", "undone");
+    servers.step("--undo", "undone");
+    std::fs::write(servers.state(), record).unwrap();
+    servers.refused("--undo", 1, "remove the record");
+}
+
+#[test]
+fn own_modules_of_a_server_cause_no_warning() {
+    let Some([redis]) = programs_or_skip([("redis-next", Program::newest_redis())]) else { return };
+    let servers = Move::new(&redis, &redis);
+    let output = servers.run("");
+    assert!(output.status.success() && !text(&output).contains("modules"), "{}", text(&output));
 }
 
 #[test]
