@@ -38,6 +38,7 @@ pub(super) fn drive(state: &RunState, mut random: Random) {
         admin.expect_ok(&["REPLICAOF", "NO", "ONE"]);
         drop(admin);
         expect_confirmed(state, next, &format!("failover {failover}"));
+        state.is_linked.store(false, Ordering::SeqCst);
         state.primary.store(next, Ordering::SeqCst);
         state.is_open.store(true, Ordering::SeqCst);
         if state.setting.ends_primary {
@@ -54,6 +55,7 @@ pub(super) fn drive(state: &RunState, mut random: Random) {
             false => Vec::new(),
         };
         follow_all(state, next);
+        state.is_linked.store(true, Ordering::SeqCst);
         writers.iter().for_each(Task::join);
     }
 }
