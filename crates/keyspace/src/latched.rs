@@ -158,9 +158,9 @@ impl<'k> Latched<'k> {
     }
 
     /// Exchanges the held latches, the recorded effects, and the deferred work and events with the other holder. The events
-    /// that are wanted, the client whose command runs, and whose changes these are, stay those of `self` in both. The replies of `self` also depend on
-    /// the changes that the other holder has read. `self` gets all changed keys: those of earlier requests are announced before
-    /// the replies to them, however long the other holder is paused.
+    /// that are wanted, the client whose command runs, and whose changes these are, stay those of `self` in both. The replies
+    /// of `self` also depend on the changes that the other holder has read. `self` gets all changed keys: those of earlier
+    /// requests are announced before the replies to them, however long the other holder is paused.
     pub fn exchange(&mut self, other: &mut Self) {
         let (wanted, client, origin) = (self.events.wanted, self.events.client, self.effects.origin());
         std::mem::swap(&mut self.slots, &mut other.slots);

@@ -3,6 +3,7 @@
 //! It is written before each change that it describes, so a run that ends at any point leaves a record from which the
 //! change can be undone. It may contain a password of the target's former primary: only its owner can read it.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -41,6 +42,15 @@ pub enum Stage {
 pub enum Side {
     Source,
     Target,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Source => "source",
+            Self::Target => "target",
+        })
+    }
 }
 
 /// A setting that was changed, with its earlier value.

@@ -153,14 +153,7 @@ pub fn without_source(
             target.name()
         )
     });
-    let remaining = record.changed(Side::Source).join(", ");
-    if remaining.is_empty() {
-        progress.line("no settings of the source remain to be restored");
-        return record.remove();
-    }
-    record.set_stage(Stage::Begun)?;
-    remain(&progress, cli, "source", &remaining);
-    Ok(())
+    keep_remaining(&progress, cli, record, Side::Source)
 }
 
 /// Lets a source accept writes again whose target can't be reached. What is to be undone in the target stays recorded.
@@ -200,21 +193,27 @@ pub fn without_target(
     if !record.is_stored() {
         return Ok(());
     }
-    let remaining = record.changed(Side::Target).join(", ");
-    if remaining.is_empty() {
-        progress.line("no settings of the target remain to be restored");
+    keep_remaining(&progress, cli, record, Side::Target)
+}
+
+/// Keeps the record while settings of the server that could not be reached remain to be restored, and says so.
+fn keep_remaining(
+    progress: &Progress,
+    cli: &Cli,
+    mut record: Record,
+    unreachable: Side,
+) -> Result<(), MigrateError> {
+    let settings = record.changed(unreachable).join(", ");
+    if settings.is_empty() {
+        progress.line(&format!("no settings of the {unreachable} remain to be restored"));
         return record.remove();
     }
     record.set_stage(Stage::Begun)?;
-    remain(&progress, cli, "target", &remaining);
-    Ok(())
-}
-
-fn remain(progress: &Progress, cli: &Cli, side: &str, settings: &str) {
     progress.line(&format!(
-        "settings of the {side} remain to be restored ({settings}): --undo once more, when it can be reached"
+        "settings of the {unreachable} remain to be restored ({settings}): --undo once more, when it can be reached"
     ));
     progress.line(&format!("undo:  {}", cli.undo_command()));
+    Ok(())
 }
 
 /// The target is a replica of the source.

@@ -202,6 +202,16 @@ impl Workers {
         (0..self.workers.len()).filter(|handle| self.workers[*handle].is_occupied())
     }
 
+    /// Requests the ends of the turns of these workers. A request that is answered twice does no harm.
+    pub fn request_turns(
+        &self,
+        workers: impl IntoIterator<Item = usize>,
+        mail: fn(BarrierRequest) -> Mail,
+        request: BarrierRequest,
+    ) {
+        workers.into_iter().for_each(|worker| self.post(worker, mail(request)));
+    }
+
     /// Announces a connection to a worker, or to the first one if that worker ends. Returns which.
     #[must_use]
     pub fn expect_connection(&self, thread: usize) -> usize {

@@ -542,7 +542,7 @@ impl Worker {
         if let Some(subscriptions) = connection.client.session.subscriptions.take() {
             self.host.subscriptions.remove(token, &subscriptions);
             if connection.client.session.broadcasts() {
-                self.shared.follow_prefixes();
+                self.shared.update_workers();
             }
         }
         connection.publish_session();

@@ -109,13 +109,8 @@ impl Shared {
         }
     }
 
-    /// Makes all workers update their flags before their next command: the first connection in broadcast mode
-    /// may have begun, or the last one ended.
-    pub fn follow_prefixes(&self) {
-        self.update_workers();
-    }
-
-    /// Makes all workers make their settings anew before their next command.
+    /// Makes all workers make their settings and flags anew before their next command: the role has changed, or the first
+    /// connection in broadcast mode has begun, or the last one ended.
     pub fn update_workers(&self) {
         self.config.begin_generation();
         self.workers.post_all(|| Mail::ConfigChanged);

@@ -74,14 +74,12 @@ impl Shared {
         self.save_and_end(origin)
     }
 
-    /// Requests the ends of the turns that are awaited. A request that is answered twice does no harm.
+    /// Requests the ends of the turns that are awaited.
     fn request_turns_for_shutdown(&self) {
-        let exists = |worker| self.workers.occupied().any(|occupied| occupied == worker);
+        let exists = |worker| self.workers.handle(worker).is_occupied();
         let Some((number, workers)) = self.modes.shutdown.awaited_turns(exists) else { return };
-        for worker in workers {
-            let request = BarrierRequest { connection: Token::SHUTDOWN, number };
-            self.workers.post(worker, Mail::PauseRequest(request));
-        }
+        let request = BarrierRequest { connection: Token::SHUTDOWN, number };
+        self.workers.request_turns(workers, Mail::PauseRequest, request);
     }
 
     /// Notes that a worker has ended a turn since a shutdown began to wait for replicas, and the scripts that may write.
@@ -111,8 +109,6 @@ impl Shared {
 
     /// Continues with a shutdown that waits for replicas, if they have everything or the time is over.
     fn continue_waiting(&'static self) {
-        // They may write, so their turns are awaited.
-        self.scripts.running.end_all(self.config.load().busy_reply_threshold);
         match self.modes.shutdown.continue_wait(Uptime::now(), || self.have_replicas_all()) {
             WaitStep::Wait => return,
             WaitStep::Begun => return log::info!("Waiting for replicas before shutting down."),
@@ -192,12 +188,12 @@ impl Shared {
         if !self.modes.shutdown.is_pending() {
             return;
         }
+        // Their turns are awaited, and they hold latches that the snapshot needs.
+        self.scripts.running.end_all(self.config.load().busy_reply_threshold);
         if self.modes.shutdown.deadline().is_some() {
             self.request_turns_for_shutdown();
             return self.continue_waiting();
         }
-        // They hold latches that the snapshot needs.
-        self.scripts.running.end_all(self.config.load().busy_reply_threshold);
         // A load that began as the shutdown did: there is only a part of the data.
         if self.modes.flags.is_set(GlobalFlags::LOADING) {
             return;

@@ -22,7 +22,6 @@ use keyspace::{EffectOrigin, EvictionOrder, EvictionPolicy, Evictor, Latching};
 use os::clock::Ticks;
 use sync::atomic::Ordering;
 
-use super::forwarding::usual_origin;
 use super::settings::WorkerSettings;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
@@ -253,7 +252,7 @@ impl Eviction<'_> {
         let origin = self.latching.effects.origin();
         if origin != EffectOrigin::Own {
             // It may be a request of the primary for which room is made.
-            self.latching.effects.set_origin(usual_origin(self.flags));
+            self.latching.effects.set_origin(self.flags.origin_of_clients());
         }
         let freed = self.evict_groups(policy, wanted);
         self.latching.effects.set_origin(origin);

@@ -47,11 +47,6 @@ impl Executor {
         self.flags.load() & !exempt
     }
 
-    /// Whose changes those of clients are.
-    pub(super) fn usual_origin(&self) -> EffectOrigin {
-        usual_origin(self.flags)
-    }
-
     /// Logs the bytes of a request that has run under its latches, with those before it. Nothing if it holds none for
     /// writing: [`Self::follow_forwarded`] logs them.
     #[inline]
@@ -98,14 +93,10 @@ impl Executor {
         forwarding.note_executed(end as u64, pending);
     }
 
-    /// Counts the following changes of clients as those of a primary, if the server has become one in this turn: replicas
-    /// must receive them. Called after the modes allow a change.
+    /// [`GlobalFlags::follow_promotion`], in this turn.
     #[inline(always)]
     pub fn follow_promotion(&mut self) {
-        if self.latching.effects.origin() == EffectOrigin::Local {
-            let origin = self.usual_origin();
-            self.latching.effects.set_origin(origin);
-        }
+        self.flags.follow_promotion(&mut self.latching.effects);
     }
 
     /// Begins to run requests of the primary, if they are its.
@@ -119,17 +110,8 @@ impl Executor {
     pub(super) fn end_forwarding(&mut self, client: &mut Client, mark: usize) {
         if client.forwarding.is_some() {
             client.replies.truncate(mark);
-            let origin = self.usual_origin();
-            self.latching.effects.set_origin(origin);
+            self.latching.effects.set_origin(self.flags.origin_of_clients());
         }
-    }
-}
-
-/// Whose changes those of clients are.
-pub(super) fn usual_origin(flags: &GlobalFlags) -> EffectOrigin {
-    match flags.is_set(GlobalFlags::REPLICA) {
-        true => EffectOrigin::Local,
-        false => EffectOrigin::Own,
     }
 }
 

@@ -63,7 +63,6 @@ impl<H: Host> LogReplay<H> {
         let own = Rc::clone(&subscriptions);
         let mut executor = Executor::new(shared, REPLAY_THREAD, seed, own, Rc::clone(&scripts));
         executor.is_replay = true;
-        executor.planner.expect_requests(true);
         executor.flags = NO_MODES.get_or_init(GlobalFlags::default);
         executor.apply_config();
         // Without a place among the epochs' participants it prefetches nothing.

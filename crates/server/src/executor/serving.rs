@@ -11,9 +11,9 @@
 //! 2. When the latches are released, each ready key is served, or is in a [`DeferredServe`].
 //!
 //! **Deferred serves.** A serve that is impossible now (a destination's slot is latched, another writer
-//! is serving the waiter, a key expired outside of serving, a change came from the primary) is done later by the same worker, which then
-//! acquires all necessary latches in order, as any command does. A worker has at most one for a key with
-//! the same other slots: it finds the key as it is when it runs.
+//! is serving the waiter, a key expired outside of serving, a change came from the primary) is done later
+//! by the same worker, which then acquires all necessary latches in order, as any command does. A worker
+//! has at most one for a key with the same other slots: it finds the key as it is when it runs.
 
 use std::sync::Arc;
 

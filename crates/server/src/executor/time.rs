@@ -44,8 +44,7 @@ impl TimeRead {
 impl Executor {
     /// Sets the time of the following commands, which was read at `read_at`.
     pub fn set_time(&mut self, time: Millis, read_at: Ticks) {
-        let origin = self.usual_origin();
-        self.latching.effects.set_origin(origin);
+        self.latching.effects.set_origin(self.flags.origin_of_clients());
         self.time_read.set(&mut self.latching.mode, &self.settings.config, time, read_at);
     }
 

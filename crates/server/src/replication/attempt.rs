@@ -310,14 +310,12 @@ impl<'a> Attempt<'a> {
     /// Whether each worker has ended the turn in which the server became a replica. Requests that, if `requests`.
     fn turns_have_ended(&self, requests: bool) -> bool {
         let workers = self.shared.workers;
-        let exists = |worker| workers.occupied().any(|occupied| occupied == worker);
+        let exists = |worker| workers.handle(worker).is_occupied();
         let (epoch, awaited) = self.shared.replication.role.awaited_turns(exists);
         let has_ended = awaited.as_ref().is_some_and(Vec::is_empty) || planted(faults::LATE_WRITES);
         if requests && !has_ended {
             let request = BarrierRequest { connection: Token::ROLE, number: epoch };
-            for worker in awaited.into_iter().flatten() {
-                workers.post(worker, Mail::BarrierRequest(request));
-            }
+            workers.request_turns(awaited.into_iter().flatten(), Mail::BarrierRequest, request);
         }
         has_ended
     }

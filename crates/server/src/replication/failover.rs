@@ -86,14 +86,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Requests the ends of the turns that are awaited. A request that is answered twice does no harm.
+    /// Requests the ends of the turns that are awaited.
     fn request_turns(&self) {
-        let exists = |worker| self.workers.occupied().any(|occupied| occupied == worker);
+        let exists = |worker| self.workers.handle(worker).is_occupied();
         let Some((number, workers)) = self.replication.failover.awaited(exists) else { return };
-        for worker in workers {
-            let request = BarrierRequest { connection: Token::FAILOVER, number };
-            self.workers.post(worker, Mail::PauseRequest(request));
-        }
+        let request = BarrierRequest { connection: Token::FAILOVER, number };
+        self.workers.request_turns(workers, Mail::PauseRequest, request);
     }
 
     /// Notes that a worker has ended a turn since a failover began, and the scripts that may write.

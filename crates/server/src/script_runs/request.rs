@@ -119,11 +119,7 @@ impl Job {
         }
         self.check_modes(found)?;
         // The script may have begun before the server became a primary.
-        if self.data.effects.origin() == EffectOrigin::Local
-            && !self.shared.modes.flags.is_set(GlobalFlags::REPLICA)
-        {
-            self.data.effects.set_origin(EffectOrigin::Own);
-        }
+        self.shared.modes.flags.follow_promotion(&mut self.data.effects);
         Ok(())
     }
 

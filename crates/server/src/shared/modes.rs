@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use keyspace::{EffectOrigin, EffectSink};
 use os::clock::Uptime;
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
@@ -157,6 +158,24 @@ impl GlobalFlags {
     #[must_use]
     pub fn is_set(&self, flag: u32) -> bool {
         self.load() & flag != 0
+    }
+
+    /// Whose changes those of clients are.
+    #[must_use]
+    pub fn origin_of_clients(&self) -> EffectOrigin {
+        match self.is_set(Self::REPLICA) {
+            true => EffectOrigin::Local,
+            false => EffectOrigin::Own,
+        }
+    }
+
+    /// Counts the following changes of clients as those of a primary, if the server has become one since the origin of the
+    /// effects was set: replicas must receive them. Called after the modes allow a change.
+    #[inline(always)]
+    pub fn follow_promotion(&self, effects: &mut EffectSink) {
+        if effects.origin() == EffectOrigin::Local {
+            effects.set_origin(self.origin_of_clients());
+        }
     }
 
     /// Sets a flag, unless any of `others` is set, or the flag itself. Returns whether it has set it.

@@ -391,7 +391,6 @@ impl Shared {
         flags.set(GlobalFlags::STALE, is_replica && is_down && !config.replica_serve_stale_data);
         drop(state);
         if has_changed {
-            // What their settings make of the configuration depends on the role.
             self.update_workers();
         }
     }

@@ -230,11 +230,7 @@ impl Worker {
         if !connection.client.holds_replies() {
             return false;
         }
-        connection
-            .client
-            .turns
-            .awaited
-            .retain(|thread| workers.occupied().any(|occupied| occupied == *thread));
+        connection.client.turns.awaited.retain(|thread| workers.handle(*thread).is_occupied());
         if connection.client.turns.awaited.is_empty() {
             return false;
         }

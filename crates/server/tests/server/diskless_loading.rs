@@ -50,14 +50,6 @@ fn send(peer: &mut Peer, bytes: &[u8]) {
     let _ = std::io::Write::write_all(&mut peer.0, bytes);
 }
 
-/// The connection of a replica that has a small snapshot, and acknowledges offset 100 of this id.
-fn synchronise(played: &Played, id: &str) -> Link {
-    let mut link = begin(played, id, &format!("${}", SNAPSHOT.len()));
-    send(&mut link.0, SNAPSHOT);
-    link.expect_acknowledged(100);
-    link
-}
-
 fn used_memory(server: &Server, client: &mut Client) -> i64 {
     server.info(client, "used_memory").parse().unwrap()
 }
@@ -128,7 +120,7 @@ fn a_lost_connection_leaves_no_data_in_their_place() {
         let played = Played::new();
         played.is_followed_by(&server);
         // The write log, which has a buffer, is on from here on.
-        drop(synchronise(&played, ID));
+        drop(played.synchronise(ID));
         let before = used_memory(&server, &mut client);
         let snapshot = large_snapshot(2_000);
         for _ in 0..3 {
@@ -221,7 +213,7 @@ fn beside_data_of_the_same_history() {
         let mut client = server.client();
         let played = Played::new();
         played.is_followed_by(&server);
-        let link = synchronise(&played, ID);
+        let link = played.synchronise(ID);
         drop(link);
         let snapshot = large_snapshot(2_000);
         let mut watching = server.client();
@@ -273,11 +265,11 @@ fn replicas_of_the_replica_synchronise_anew() {
     let mut client = server.client();
     let played = Played::new();
     played.is_followed_by(&server);
-    let link = synchronise(&played, ID);
+    let link = played.synchronise(ID);
     let (mut chained, id, offset) = Peer::synchronised(&server);
     assert_eq!((id.as_str(), offset), (ID, 100));
     drop(link);
-    let _link = synchronise(&played, OTHER_ID);
+    let _link = played.synchronise(OTHER_ID);
     let mut rest = Vec::new();
     std::io::Read::read_to_end(&mut chained.0, &mut rest).unwrap();
     expect_field(&mut client, "master_replid", OTHER_ID);

@@ -11,7 +11,7 @@ fn a_script_that_began_before_a_promotion_changes_the_replicas_too() {
     let server = Server::start(DEBUG);
     let played = Played::new();
     let mut client = played.is_followed_by(&server);
-    let _link = played.synchronise();
+    let _link = played.synchronise(ID);
     let mut running = server.client();
     running.text(&["PING"]);
     let script = "repeat local reply = redis.pcall('set', KEYS[1], '1') until reply.ok";
@@ -33,7 +33,7 @@ fn writes_succeed_after_the_reply_to_a_promotion() {
     for round in 0..50 {
         let played = Played::new();
         drop(played.is_followed_by(&server));
-        let mut link = played.synchronise();
+        let mut link = played.synchronise(ID);
         // The stream is applied while the server is promoted.
         link.0.send(&changes.repeat(20));
         let promoted = clients[round % 6].text(&["REPLICAOF", "NO", "ONE"]);
@@ -52,7 +52,7 @@ fn writes_succeed_when_a_failover_is_complete() {
     for round in 0..30 {
         let played = Played::new();
         drop(played.is_followed_by(&server));
-        let mut link = played.synchronise();
+        let mut link = played.synchronise(ID);
         link.0.send(&changes.repeat(20));
         let mut former = Peer::introduced(&server);
         assert!(former.ask(&format!("PSYNC {ID} 101 FAILOVER")).starts_with("+CONTINUE "));
@@ -67,7 +67,7 @@ fn a_promoted_server_has_a_memory_limit() {
     let server = Server::start(&[DEBUG, &["--maxmemory", "40mb", "--io-threads", "2"]].concat());
     let played = Played::new();
     let mut client = played.is_followed_by(&server);
-    let mut link = played.synchronise();
+    let mut link = played.synchronise(ID);
     let value = "x".repeat(10_000_000);
     let changes: String = (0..6).map(|number| request(&["SET", &format!("key:{number}"), &value])).collect();
     link.0.send(&changes);
@@ -85,7 +85,7 @@ fn a_replica_refuses_writes_by_its_role_alone() {
     assert!(client.text(&["SET", "k", "1"]).starts_with("NOREPLICAS"));
     let played = Played::new();
     drop(played.is_followed_by(&server));
-    let _link = played.synchronise();
+    let _link = played.synchronise(ID);
     assert!(client.text(&["SET", "k", "1"]).starts_with("READONLY"));
     client.text(&["CONFIG", "SET", "replica-read-only", "no"]);
     assert_eq!(client.text(&["SET", "k", "1"]), "OK");
@@ -98,7 +98,7 @@ fn a_transaction_in_one_piece_is_refused_on_a_replica() {
     let server = Server::start(DEBUG);
     let played = Played::new();
     let mut client = played.is_followed_by(&server);
-    let _link = played.synchronise();
+    let _link = played.synchronise(ID);
     let parts = [&["WATCH", "other"][..], &["MULTI"], &["SET", "new", "1"], &["EXEC"]];
     for parts in [&parts[..], &parts[1..]] {
         client.send_raw(parts.iter().copied().map(request).collect::<String>().as_bytes());
@@ -115,7 +115,7 @@ fn a_reload_interrupts_the_stream() {
         let server = Server::start(&[DEBUG, &["--appendonly", "yes", "--io-threads", "2"]].concat());
         let played = Played::new();
         let mut client = played.is_followed_by(&server);
-        let mut link = played.synchronise();
+        let mut link = played.synchronise(ID);
         wait_for(|| (server.info(&mut client, "aof_rewrite_in_progress") == "0").then_some(()));
         let changes: String =
             (0..1000).map(|number| request(&["SET", &format!("key:{number}"), "1"])).collect();

@@ -1,7 +1,7 @@
 //! Which changes belong to the stream of a replica: those of its primary only, whatever else happens at the same time.
 
 use crate::support::peer::Peer;
-use crate::support::primary::{Link, Played};
+use crate::support::primary::{ID, Link, Played};
 use crate::support::{self, Client, Server, replication_field as field, request, wait_for};
 
 const DEBUG: &[&str] = &["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"];
@@ -12,7 +12,7 @@ fn replica(options: &[&str]) -> (Server, Client, Played, Link) {
     let server = Server::start(&[DEBUG, options].concat());
     let played = Played::new();
     let client = played.is_followed_by(&server);
-    let link = played.synchronise();
+    let link = played.synchronise(ID);
     (server, client, played, link)
 }
 

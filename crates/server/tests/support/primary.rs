@@ -61,10 +61,10 @@ impl Played {
         }
     }
 
-    /// The connection of a replica that has the snapshot, and acknowledges offset 100. Database 2 is selected.
-    pub fn synchronise(&self) -> Link {
+    /// The connection of a replica that has the snapshot, and acknowledges offset 100 of this id. Database 2 is selected.
+    pub fn synchronise(&self, id: &str) -> Link {
         let (mut link, _) = self.accept();
-        link.0.send(&format!("+FULLRESYNC {ID} 100\r\n${}\r\n", SNAPSHOT.len()));
+        link.0.send(&format!("+FULLRESYNC {id} 100\r\n${}\r\n", SNAPSHOT.len()));
         std::io::Write::write_all(&mut link.0.0, SNAPSHOT).unwrap();
         link.expect_acknowledged(100);
         link

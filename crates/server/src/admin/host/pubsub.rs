@@ -14,7 +14,7 @@ impl PubSub for WorkerHost {
     fn subscribe(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]) {
         self.subscriptions.begin(session, kind, name);
         if kind == SubscriptionKind::Prefix {
-            self.shared.follow_prefixes();
+            self.shared.update_workers();
         }
     }
 
@@ -27,7 +27,7 @@ impl PubSub for WorkerHost {
     ) {
         self.subscriptions.end(session, kind, name, out);
         if kind == SubscriptionKind::Prefix {
-            self.shared.follow_prefixes();
+            self.shared.update_workers();
         }
     }
 
