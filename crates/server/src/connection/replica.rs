@@ -52,6 +52,8 @@ pub struct Replica {
     awaits_ack: AtomicBool,
     /// When its worker last took something for it, in milliseconds of the monotonic clock.
     pub taken_at: AtomicI64,
+    /// Whether it is sent what the stream still has for it before its connection is closed.
+    has_last_portion: AtomicBool,
     /// Since when it is too far behind, in milliseconds of the monotonic clock; 0: it is not.
     behind_since: AtomicI64,
     /// The bytes that were received from it when that was last looked at.
@@ -83,6 +85,8 @@ pub enum Next {
     Bytes,
     /// Nothing now; something wakes its worker.
     Nothing,
+    /// The last bytes to be sent: its connection is to be closed after them.
+    Last,
     /// Its connection is to be closed, for this reason.
     Close(&'static str),
     /// Its connection is to be closed: bytes that it lacks are not kept any more.
@@ -106,6 +110,7 @@ impl Replica {
             has_begun: AtomicBool::new(false),
             awaits_ack: AtomicBool::new(false),
             taken_at: AtomicI64::new(now),
+            has_last_portion: AtomicBool::new(false),
             behind_since: AtomicI64::new(0),
             seen_bytes: AtomicU64::new(0),
             cursor: Mutex::default(),
@@ -188,6 +193,18 @@ impl Replica {
     pub fn end(&self) {
         self.set_state(ReplicaState::Gone);
         self.pipe.clear();
+    }
+
+    /// As [`Self::end`], but it is sent before what the stream has for it by then, if it takes that at once: a change of the
+    /// role must not cost it changes that have been acknowledged.
+    pub fn end_after_stream(&self) {
+        self.has_last_portion.store(self.takes_stream(), Ordering::Release);
+        self.end();
+    }
+
+    /// It does not take what the stream has for it at once.
+    pub fn forgo_last_portion(&self) {
+        self.has_last_portion.store(false, Ordering::Release);
     }
 
     /// Sets its place in the stream.
@@ -295,6 +312,15 @@ impl Replica {
         matches!(self.state(), ReplicaState::Online | ReplicaState::Buffering)
     }
 
+    /// Whether the stream is what follows for it.
+    fn takes_stream(&self) -> bool {
+        !self.awaits_ack.load(Ordering::Acquire)
+            && match self.state() {
+                ReplicaState::Receiving => self.pipe.is_taken() && !self.declared.only_snapshot,
+                _ => self.receives_stream(),
+            }
+    }
+
     /// Whether nothing can be sent to it any more, whatever of its earlier output is still unsent.
     #[must_use]
     pub fn must_end(&self) -> bool {
@@ -330,7 +356,13 @@ impl Replica {
     pub fn next(&self, feed: &Feed, limit: u64, size_max: usize, out: &mut Vec<u8>) -> Next {
         loop {
             match self.state() {
-                ReplicaState::Gone => return Next::Close("its snapshot has failed"),
+                ReplicaState::Gone if self.has_last_portion.swap(false, Ordering::AcqRel) => {
+                    return match self.read_stream(feed, limit, size_max, out) {
+                        Next::Bytes | Next::Nothing => Next::Last,
+                        other => other,
+                    };
+                }
+                ReplicaState::Gone => return Next::Close("it must synchronise again"),
                 // Whatever it still receives or acknowledges before, it can't go on.
                 _ if self.has_lost_stream() => return Next::TooFarBehind,
                 ReplicaState::Waiting | ReplicaState::AwaitingChannel => return Next::Nothing,
@@ -349,16 +381,20 @@ impl Replica {
                         self.set_state(ReplicaState::Online);
                     }
                 },
-                ReplicaState::Online if self.awaits_ack.load(Ordering::Acquire) => return Next::Nothing,
-                ReplicaState::Online | ReplicaState::Buffering => {
-                    let Some(cursor) = self.cursor() else { return Next::Nothing };
-                    return match feed.read(&cursor, limit, size_max, out) {
-                        Ok(0) => Next::Nothing,
-                        Ok(_) => Next::Bytes,
-                        Err(Lost) => Next::TooFarBehind,
-                    };
+                ReplicaState::Online | ReplicaState::Buffering if self.takes_stream() => {
+                    return self.read_stream(feed, limit, size_max, out);
                 }
+                ReplicaState::Online | ReplicaState::Buffering => return Next::Nothing,
             }
+        }
+    }
+
+    fn read_stream(&self, feed: &Feed, limit: u64, size_max: usize, out: &mut Vec<u8>) -> Next {
+        let Some(cursor) = self.cursor() else { return Next::Nothing };
+        match feed.read(&cursor, limit, size_max, out) {
+            Ok(0) => Next::Nothing,
+            Ok(_) => Next::Bytes,
+            Err(Lost) => Next::TooFarBehind,
         }
     }
 }

@@ -39,18 +39,20 @@ impl Pipe {
     /// Adds bytes. Returns whether the worker is to be woken.
     #[must_use]
     pub fn push(&self, bytes: Vec<u8>) -> bool {
-        let mut state = self.lock();
-        state.size += bytes.len();
-        state.parts.push_back(bytes);
-        std::mem::take(&mut state.is_awaited)
+        self.add(bytes, false)
     }
 
-    /// Notes that nothing follows. Returns whether the worker is to be woken.
+    /// As [`Self::push`]; nothing follows these bytes.
     #[must_use]
-    pub fn complete(&self) -> bool {
-        let mut state = self.lock();
-        state.is_complete = true;
-        std::mem::take(&mut state.is_awaited)
+    pub fn push_last(&self, bytes: Vec<u8>) -> bool {
+        self.add(bytes, true)
+    }
+
+    /// Whether nothing follows what the worker has taken.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        let state = self.lock();
+        state.is_complete && state.size == 0
     }
 
     /// Whether it holds so much that the pass must wait.
@@ -92,6 +94,14 @@ impl Pipe {
         Taken::Nothing
     }
 
+    fn add(&self, bytes: Vec<u8>, is_last: bool) -> bool {
+        let mut state = self.lock();
+        state.size += bytes.len();
+        state.parts.push_back(bytes);
+        state.is_complete |= is_last;
+        std::mem::take(&mut state.is_awaited)
+    }
+
     fn lock(&self) -> MutexGuard<'_, PipeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,7 +120,9 @@ mod tests {
         assert_eq!((out.as_slice(), pipe.size()), (b"abcd".as_slice(), 0));
         assert_eq!(pipe.take(1, &mut out), Taken::Nothing);
         assert!(pipe.push(vec![0; PIPE_SIZE_MAX]) && pipe.is_full());
-        assert!(!pipe.complete(), "it was woken");
-        assert_eq!((pipe.take(1, &mut out), pipe.take(1, &mut out)), (Taken::Some, Taken::End));
+        assert!(!pipe.push_last(b"ef".to_vec()), "it was woken");
+        assert_eq!((pipe.take(1, &mut out), pipe.is_taken()), (Taken::Some, false));
+        assert_eq!((pipe.take(1, &mut out), pipe.is_taken()), (Taken::Some, true));
+        assert_eq!(pipe.take(1, &mut out), Taken::End);
     }
 }

@@ -176,8 +176,7 @@ impl Shared {
         bytes.extend_from_slice(format!("${}\r\n", snapshot.len()).as_bytes());
         bytes.extend(snapshot);
         log::info!("Sending {} libraries, and no keys, to replica {}", libraries.len(), replica.address());
-        let _ = replica.pipe.push(bytes);
-        let _ = replica.pipe.complete();
+        let _ = replica.pipe.push_last(bytes);
         self.replication.replicas.wake(replica);
     }
 

@@ -48,10 +48,20 @@ pub(super) struct FileFirst {
 impl Target {
     fn push(&self, bytes: Vec<u8>) -> Result<(), OutputError> {
         self.check()?;
-        if self.replica.pipe.push(bytes) {
+        self.wake_if(self.replica.pipe.push(bytes));
+        Ok(())
+    }
+
+    fn push_last(&self, bytes: Vec<u8>) -> Result<(), OutputError> {
+        self.check()?;
+        self.wake_if(self.replica.pipe.push_last(bytes));
+        Ok(())
+    }
+
+    fn wake_if(&self, is_awaited: bool) {
+        if is_awaited {
             self.shared.replication.replicas.wake(&self.replica);
         }
-        Ok(())
     }
 
     fn check(&self) -> Result<(), OutputError> {
@@ -63,12 +73,6 @@ impl Target {
 
     fn is_gone(&self) -> bool {
         self.replica.state() == ReplicaState::Gone
-    }
-
-    fn complete(&self) {
-        if self.replica.pipe.complete() {
-            self.shared.replication.replicas.wake(&self.replica);
-        }
     }
 
     /// Sends a file as fast as the replica takes it.
@@ -85,9 +89,11 @@ impl Target {
             let mut part = vec![0; (size - at).min(FILE_PART_SIZE) as usize];
             file.read_exact_at(&mut part, at).map_err(failed)?;
             at += part.len() as u64;
-            self.push(part)?;
+            match at < size {
+                true => self.push(part)?,
+                false => self.push_last(part)?,
+            }
         }
-        self.complete();
         Ok(())
     }
 }
@@ -113,8 +119,7 @@ impl SnapshotOutput for DirectOutput {
     }
 
     fn finish(&mut self) -> Result<(), OutputError> {
-        self.target.push(self.mark.clone().into_bytes())?;
-        self.target.complete();
+        self.target.push_last(self.mark.clone().into_bytes())?;
         self.target.served.log_end();
         Ok(())
     }

@@ -189,6 +189,14 @@ impl Replicas {
         }
     }
 
+    /// As [`Self::disconnect_all`], after what the stream has for them.
+    pub fn disconnect_all_after_stream(&self) {
+        for replica in self.all() {
+            replica.end_after_stream();
+            self.wake(&replica);
+        }
+    }
+
     /// Wakes the worker of a replica.
     pub fn wake(&self, replica: &Replica) {
         self.workers.post(replica.record.place().thread(), Mail::Nothing);

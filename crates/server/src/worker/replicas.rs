@@ -90,11 +90,17 @@ impl Worker {
             if connection.is_moving() || must_wait && !replica.must_end() {
                 continue;
             }
+            if must_wait {
+                replica.forgo_last_portion();
+            }
             let out = &mut connection.client.replies.bytes;
             let size = out.len();
-            match replica.next(&replication.feed, limit, PORTION_SIZE, out) {
-                Next::Bytes => {
-                    replication.replicas.sent_bytes.fetch_add((out.len() - size) as u64, Ordering::Relaxed);
+            let next = replica.next(&replication.feed, limit, PORTION_SIZE, out);
+            replication.replicas.sent_bytes.fetch_add((out.len() - size) as u64, Ordering::Relaxed);
+            match next {
+                Next::Bytes => self.output.dirty.push(token),
+                Next::Last => {
+                    connection.close();
                     self.output.dirty.push(token);
                 }
                 Next::TooFarBehind => self.end_for_output(token),

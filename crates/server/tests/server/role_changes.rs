@@ -1,5 +1,7 @@
 //! What follows from a change of the role: for scripts that run, for clients, and for the settings in force.
 
+use std::io::Read;
+
 use crate::support::peer::{Peer, SELECT};
 use crate::support::primary::{ID, Played};
 use crate::support::{Server, request, shown, wait_for, wait_for_replication_field as expect_field};
@@ -154,4 +156,21 @@ fn a_backlog_may_be_kept_for_ever() {
     let uptime = server.info(&mut client, "uptime_in_seconds");
     wait_for(|| (server.info(&mut client, "uptime_in_seconds") != uptime).then_some(()));
     expect_field(&mut client, "repl_backlog_active", "1");
+}
+
+#[test]
+fn replicas_are_sent_what_was_acknowledged_before_a_demotion() {
+    let server = Server::start(&[DEBUG, &["--io-threads", "4"]].concat());
+    let mut clients = server.six_clients();
+    for round in 0..20 {
+        let (mut replica, ..) = Peer::synchronised(&server);
+        let client = &mut clients[round % 6];
+        wait_for(|| client.text(&["INFO", "replication"]).contains("state=online").then_some(()));
+        let both = request(&["SET", "k", "1"]) + &request(&["REPLICAOF", "127.0.0.1", "1"]);
+        client.send_raw(both.as_bytes());
+        assert_eq!([client.receive(), client.receive()].map(|reply| shown(&reply.unwrap())), ["OK", "OK"]);
+        replica.expect(&format!("{SELECT}{}", request(&["SET", "k", "1"])));
+        assert_eq!(replica.0.read(&mut [0]).unwrap(), 0, "in round {round}");
+        assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    }
 }
