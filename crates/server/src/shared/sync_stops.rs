@@ -11,6 +11,7 @@ use sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use super::Shared;
 use super::pause::{ENDLESS_MS, PauseReason};
 use crate::connection::replica::ReplicaState;
+use crate::logging;
 
 /// See the module documentation.
 #[derive(Default)]
@@ -32,7 +33,15 @@ impl SyncStops {
 
     /// Stops the process at a point, if that is wanted, until it is continued by a signal.
     pub fn stop_at(&self, point: SyncPoint) {
-        if self.has(point) {
+        self.stop_after(point, || ());
+    }
+
+    /// As [`Self::stop_at`], after a call by which others learn that the point is reached: a removal that follows from it is too
+    /// late.
+    pub fn stop_after(&self, point: SyncPoint, announce: impl FnOnce()) {
+        let stops = self.has(point);
+        announce();
+        if stops {
             stop();
         }
     }
@@ -71,6 +80,8 @@ impl Shared {
 
 fn stop() {
     log::info!("The process stops itself, as DEBUG demands");
+    // The thread that writes the log stops, too.
+    logging::flush();
     match os::process::stop_itself() {
         Ok(()) => log::info!("The process was continued"),
         Err(error) => log::warn!("The process can't stop itself: {error}"),

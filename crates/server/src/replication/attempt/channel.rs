@@ -130,9 +130,7 @@ impl Attempt<'_> {
                     log::info!("Dual channel replication: Psync established after rdb load");
                 }
                 let size = wire.input.len();
-                log::info!(
-                    "The snapshot is loaded. Starting to stream replication buffer into the data: {size} bytes"
-                );
+                log::info!("The snapshot is loaded, and {size} bytes of the stream that follows are kept");
                 return Ok((offset, db));
             }
             self.check()?;
