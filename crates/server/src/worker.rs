@@ -357,6 +357,7 @@ impl Worker {
             return;
         };
         connection.record.received_bytes.add(data.len() as u64);
+        connection.input.is_within_request = false;
         let waits =
             connection.sending.pauses_requests || connection.input.has_more || connection.is_waiting();
         if waits

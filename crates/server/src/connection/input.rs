@@ -30,6 +30,8 @@ pub struct Input {
     pub passing_size: usize,
     /// Bytes of large input that were executed as they arrived since it last gave others a turn.
     pub large_size: usize,
+    /// Whether an event that was taken ahead ends within a request, or may do so: what follows can't be planned.
+    pub is_within_request: bool,
     /// Whether nothing has arrived for a while.
     is_quiet: bool,
     /// Whether nothing more is received because much input waits.

@@ -36,6 +36,12 @@ pub(super) struct RequestPlace {
 }
 
 impl Planned {
+    /// Whether it has all requests of this input, which ends with one.
+    #[must_use]
+    pub fn covers(&self, input: &[u8]) -> bool {
+        self.parsed.consumed == input.len()
+    }
+
     /// The arguments of a request.
     #[inline(always)]
     pub(super) fn args<'a>(&'a self, plan: &Plan, nth: usize, bytes: &'a [u8]) -> Args<'a> {

@@ -66,10 +66,13 @@ impl Worker {
         if let Event::Received { token, data, .. } = &event {
             self.events.size += data.len();
             let token = Token(*token);
-            if let Some(connection) = self.connections.find(token) {
+            if let Some(connection) = self.connections.find_mut(token) {
                 is_encrypted = connection.encryption.is_some();
-                if !is_encrypted && connection.input.query.is_empty() && !connection.is_waiting() {
+                let begins_request = connection.input.query.is_empty() && !connection.input.is_within_request;
+                if !is_encrypted && begins_request && !connection.is_waiting() {
                     planned = self.executor.plan_ahead(&connection.client, data);
+                    connection.input.is_within_request =
+                        planned.as_ref().is_none_or(|planned| !planned.covers(data));
                 }
             }
         }
