@@ -67,14 +67,18 @@ fn flush(
     let name = if db.is_some() { "FLUSHDB" } else { "FLUSHALL" };
     let arguments = args.tail(1).iter().map(EffectArg::from);
     ctx.record_effect(&[EffectArg::from(name)].into_iter().chain(arguments).collect::<Vec<_>>());
-    if in_background {
-        ctx.host.free_later(cleared.key_count, Box::new(move || cleared.free()));
+    let key_count = cleared.key_count;
+    let free = Box::new(move || cleared.free());
+    let awaited = if waits {
+        ctx.host.free_later(if in_background { key_count } else { 0 }, free);
+        Some(BlockReason::Save)
+    } else if in_background {
+        ctx.host.free_later(key_count, free);
+        None
     } else {
-        cleared.free();
-    }
-    if waits {
-        ctx.block(None, BlockReason::Save);
-        return Ok(reply.nothing());
-    }
-    Ok(reply.ok())
+        ctx.host.free_before_reply(ctx.session, free).then_some(BlockReason::Free)
+    };
+    let Some(awaited) = awaited else { return Ok(reply.ok()) };
+    ctx.block(None, awaited);
+    Ok(reply.nothing())
 }

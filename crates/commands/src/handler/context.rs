@@ -23,7 +23,7 @@ use crate::host::Host;
 use crate::reply::{Replied, Reply};
 use crate::reply_buffers::{COPIED_SIZE_MAX, ReplyChunks, SharedReplyBuffers};
 use crate::resolved_command::CommandId;
-use crate::session::{BlockReason, Blocked, Queue, Session, SessionFlags};
+use crate::session::{BlockReason, Blocked, Queue, Session};
 
 /// A key of the request, as found by the planner.
 #[derive(Clone, Debug)]
@@ -429,10 +429,11 @@ impl<'a> Ctx<'a> {
         self.session.login.user.may_read_all_keys(self.id, self.args, self.db(), self.data.db_count())
     }
 
-    /// Whether the command may block. Inside a transaction it may not: it replies as after a timeout.
+    /// Whether the command may block. In a transaction, a script or the stream of the primary it may not: it replies as after a
+    /// timeout.
     #[must_use]
     pub fn may_block(&self) -> bool {
-        !self.session.flags.contains(SessionFlags::IN_EXEC)
+        self.session.may_block()
     }
 
     /// Blocks the connection; the handler returns [`Reply::nothing`](crate::reply::Reply::nothing).

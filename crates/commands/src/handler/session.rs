@@ -205,6 +205,8 @@ bitflags! {
         const REPLICA = 1 << 18;
         /// The connection is for the snapshot of a replica that gets the stream on another one.
         const SNAPSHOT_CHANNEL = 1 << 19;
+        /// The connection is that of the primary: its requests are the stream, which waits for no reply.
+        const PRIMARY = 1 << 20;
         /// `READONLY` was called. Set only in what is published of a session, see [`ClientOptions::is_read_only`].
         const SHOWN_READONLY = 1 << 17;
     }
@@ -391,6 +393,7 @@ impl Blocked {
             | BlockReason::Barrier
             | BlockReason::Shutdown
             | BlockReason::Save
+            | BlockReason::Free
             | BlockReason::Transfer { .. } => {}
             BlockReason::Keys(_) => reply.null_array(),
             BlockReason::Replicas { acknowledged, .. } => reply.integer(acknowledged),
@@ -457,6 +460,8 @@ pub enum BlockReason {
     Shutdown,
     /// The end of a save (`SAVE`).
     Save,
+    /// The end of freeing what was removed (`FLUSHALL SYNC`).
+    Free,
     /// The end of a step of a transfer to another server (`MIGRATE`): the request is then run again.
     Transfer {
         /// Whether the connection keeps the latches of its keys while it waits.
@@ -514,6 +519,12 @@ impl Session {
         self.watching = None;
         self.tracking = None;
         self.log_out(users);
+    }
+
+    /// Whether a request may wait for its reply.
+    #[must_use]
+    pub fn may_block(&self) -> bool {
+        !self.flags.intersects(SessionFlags::IN_EXEC | SessionFlags::PRIMARY)
     }
 
     /// Whether the connection is to be closed after its replies.

@@ -209,6 +209,11 @@ impl MemoryReport for TestHost {
     fn free_later(&self, _: u64, free: Box<dyn FnOnce() + Send>) {
         free();
     }
+
+    fn free_before_reply(&self, _: &Session, free: Box<dyn FnOnce() + Send>) -> bool {
+        free();
+        false
+    }
 }
 
 impl PubSub for TestHost {

@@ -22,6 +22,7 @@ pub fn of(blocked: &Blocked) -> u64 {
         | BlockReason::Log
         | BlockReason::Turns
         | BlockReason::Barrier
+        | BlockReason::Free
         | BlockReason::Transfer { .. }
         | BlockReason::Reload(_) => return 0,
         BlockReason::Pause => BY_PAUSE,

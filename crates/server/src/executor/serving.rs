@@ -139,6 +139,7 @@ impl Executor {
                 | BlockReason::Barrier
                 | BlockReason::Shutdown
                 | BlockReason::Save
+                | BlockReason::Free
                 | BlockReason::Transfer { .. },
             ) => {
                 client.wait.begin().is_muted = is_muted;

@@ -220,8 +220,11 @@ pub fn flushed_all(shared: &'static Shared, data: &mut Latched<'_>, session: &Se
     if config.save.0.is_empty() {
         return false;
     }
-    let is_part = session.flags.intersects(SessionFlags::IN_EXEC | SessionFlags::IN_SCRIPT);
-    if is_part || config.appendonly || shared.modes.is_loading() || shared.modes.shutdown.is_pending() {
+    if !session.may_block()
+        || config.appendonly
+        || shared.modes.is_loading()
+        || shared.modes.shutdown.is_pending()
+    {
         status.schedule(true);
         return false;
     }

@@ -325,12 +325,13 @@ impl Worker {
         self.continue_requests(token);
     }
 
-    /// Sends the reply to a connection that waits for the end of a save or of the server, or continues the request of one
+    /// Sends the reply to a connection that waits for the end of a save, of freeing or of the server, or continues the request of one
     /// that waits for another server.
     fn finish_answered(&mut self, token: Token, reply: &[u8]) {
         let Some(connection) = self.connections.find_mut(token) else { return };
         let waits = |blocked: &Blocked| {
-            matches!(blocked.reason, BlockReason::Save | BlockReason::Shutdown | BlockReason::Transfer { .. })
+            use BlockReason::{Free, Save, Shutdown, Transfer};
+            matches!(blocked.reason, Save | Free | Shutdown | Transfer { .. })
         };
         if connection.client.session.blocked.take_if(|blocked| waits(blocked)).is_none() {
             return;

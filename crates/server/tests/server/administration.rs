@@ -588,3 +588,19 @@ fn idle_and_used_databases_and_workers_are_distinguished() {
         assert_ne!(server.info(&mut client, "used_active_time_io_thread_3"), "");
     });
 }
+
+#[test]
+fn what_flushall_sync_removes_is_freed_before_its_reply() {
+    on_each_backend(&["--io-threads", "2", "--enable-debug-command", "yes"], |server| {
+        let mut client = server.client();
+        let used = |client: &mut Client| server.info(client, "used_memory").parse::<u64>().unwrap();
+        let before = used(&mut client);
+        for commands in [&[&["FLUSHALL", "SYNC"][..]][..], &[&["MULTI"], &["FLUSHDB", "SYNC"], &["EXEC"]]] {
+            client.text(&["DEBUG", "POPULATE", "300000", "key", "100"]);
+            assert!(used(&mut client) > before + (30 << 20));
+            commands.iter().for_each(|words| assert!(!client.text(words).starts_with("ERR")));
+            assert!(used(&mut client) < before + (10 << 20), "{commands:?}");
+            assert_eq!(server.info(&mut client, "lazyfreed_objects"), "0");
+        }
+    });
+}

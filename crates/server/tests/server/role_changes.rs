@@ -1,7 +1,9 @@
 //! What follows from a change of the role: for scripts that run, for clients, and for the settings in force.
 
 use std::io::Read;
+use std::path::Path;
 
+use crate::support::directory::Directory;
 use crate::support::peer::{Peer, SELECT};
 use crate::support::primary::{ID, Played};
 use crate::support::{Server, request, shown, wait_for, wait_for_replication_field as expect_field};
@@ -173,4 +175,26 @@ fn replicas_are_sent_what_was_acknowledged_before_a_demotion() {
         assert_eq!(replica.0.read(&mut [0]).unwrap(), 0, "in round {round}");
         assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
     }
+}
+
+#[test]
+fn the_stream_waits_for_no_save_and_gets_no_reply() {
+    let directory = Directory::new("stream-save");
+    let (path, dump) = (directory.path("."), directory.path("dump.rdb"));
+    let options = ["--dir", &path, "--save", "900 100", "--rdb-key-save-delay", "100"];
+    let server = Server::start(&[DEBUG, &options].concat());
+    let played = Played::new();
+    let mut client = played.is_followed_by(&server);
+    let mut link = played.synchronise(ID);
+    let changes =
+        ["FLUSHALL", "FLUSHALL SYNC", "SET k 1"].map(|text| request(&text.split(' ').collect::<Vec<_>>()));
+    link.0.send(&changes.concat());
+    let offset = 100 + changes.concat().len();
+    link.expect_acknowledged(offset);
+    wait_for(|| Path::new(&dump).exists().then_some(()));
+    // A reply would be in front of this.
+    let change = request(&["SET", "other", "1"]);
+    link.0.send(&change);
+    link.expect_acknowledged(offset + change.len());
+    assert!(client.text(&["INFO", "keyspace"]).contains("db2:keys=2,"));
 }
