@@ -8,7 +8,7 @@ use crate::context::{Ctx, EffectArg};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
-use crate::session::BlockReason;
+use crate::session::{BlockReason, SessionFlags};
 use crate::word::Word;
 
 /// `FLUSHDB [ASYNC | SYNC]`
@@ -61,24 +61,28 @@ fn flush(
     };
     let cleared = ctx.data.clear(db);
     ctx.host.invalidate_all();
-    let waits = db.is_none() && ctx.host.flushed_all(ctx.data, ctx.session);
-    ctx.report.dirty += cleared.key_count;
+    let key_count = cleared.key_count;
+    ctx.report.dirty += key_count;
+    let frees_now = !in_background && (key_count == 0 || ctx.session.flags.contains(SessionFlags::IN_EXEC));
+    if frees_now {
+        cleared.free();
+    } else {
+        // Not under the latches. Only `ASYNC` counts as lazy.
+        let lazy_count = if in_background { key_count } else { 0 };
+        ctx.host.free_later(lazy_count, Box::new(move || cleared.free()));
+    }
+    let awaits_freeing = !in_background && !frees_now;
+    let saves = db.is_none() && ctx.host.flushed_all(ctx.data, ctx.session, awaits_freeing);
     // Logged even if the database was empty, as in Redis.
     let name = if db.is_some() { "FLUSHDB" } else { "FLUSHALL" };
     let arguments = args.tail(1).iter().map(EffectArg::from);
     ctx.record_effect(&[EffectArg::from(name)].into_iter().chain(arguments).collect::<Vec<_>>());
-    let key_count = cleared.key_count;
-    let free = Box::new(move || cleared.free());
-    let awaited = if waits {
-        ctx.host.free_later(if in_background { key_count } else { 0 }, free);
-        Some(BlockReason::Save)
-    } else if in_background {
-        ctx.host.free_later(key_count, free);
-        None
+    if saves {
+        ctx.block(None, BlockReason::Save);
+    } else if awaits_freeing && ctx.host.reply_when_freed(ctx.session) {
+        ctx.block(None, BlockReason::Free);
     } else {
-        ctx.host.free_before_reply(ctx.session, free).then_some(BlockReason::Free)
-    };
-    let Some(awaited) = awaited else { return Ok(reply.ok()) };
-    ctx.block(None, awaited);
+        return Ok(reply.ok());
+    }
     Ok(reply.nothing())
 }

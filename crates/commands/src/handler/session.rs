@@ -36,6 +36,8 @@ pub struct Session {
     pub protocol: Protocol,
     /// Active modes.
     pub flags: SessionFlags,
+    /// Whether the connection is that of the primary: its requests are the stream, which waits for no reply.
+    pub is_stream: bool,
     /// Where it is connected from and to.
     pub endpoints: Arc<Endpoints>,
     /// How it calls itself.
@@ -205,8 +207,6 @@ bitflags! {
         const REPLICA = 1 << 18;
         /// The connection is for the snapshot of a replica that gets the stream on another one.
         const SNAPSHOT_CHANNEL = 1 << 19;
-        /// The connection is that of the primary: its requests are the stream, which waits for no reply.
-        const PRIMARY = 1 << 20;
         /// `READONLY` was called. Set only in what is published of a session, see [`ClientOptions::is_read_only`].
         const SHOWN_READONLY = 1 << 17;
     }
@@ -485,6 +485,7 @@ impl Session {
             db: DbIndex(0),
             protocol: Protocol::Resp2,
             flags: SessionFlags::empty(),
+            is_stream: false,
             endpoints,
             names: ClientNames::default(),
             options: ClientOptions::default(),
@@ -524,7 +525,7 @@ impl Session {
     /// Whether a request may wait for its reply.
     #[must_use]
     pub fn may_block(&self) -> bool {
-        !self.flags.intersects(SessionFlags::IN_EXEC | SessionFlags::PRIMARY)
+        !self.is_stream && !self.flags.contains(SessionFlags::IN_EXEC)
     }
 
     /// Whether the connection is to be closed after its replies.

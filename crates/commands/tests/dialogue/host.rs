@@ -210,8 +210,7 @@ impl MemoryReport for TestHost {
         free();
     }
 
-    fn free_before_reply(&self, _: &Session, free: Box<dyn FnOnce() + Send>) -> bool {
-        free();
+    fn reply_when_freed(&self, _: &Session) -> bool {
         false
     }
 }
@@ -301,7 +300,7 @@ impl Persistence for TestHost {
         false
     }
 
-    fn flushed_all(&self, _: &mut Latched<'_>, _: &Session) -> bool {
+    fn flushed_all(&self, _: &mut Latched<'_>, _: &Session, _: bool) -> bool {
         false
     }
 }

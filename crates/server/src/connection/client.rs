@@ -335,6 +335,8 @@ impl Client {
                     | BlockReason::Barrier
                     | BlockReason::Congestion
                     | BlockReason::Log
+                    | BlockReason::Save
+                    | BlockReason::Free
                     | BlockReason::Transfer { .. }
             )
         )

@@ -27,6 +27,9 @@ use sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use super::record::ClientRecord;
 use super::replica_pipe::{Pipe, Taken};
 
+/// The most bytes that a replica is sent before its connection is closed.
+const LAST_SIZE_MAX: usize = 16 << 20;
+
 /// See the module documentation. Shared by the worker of its connection and the thread that takes its snapshot.
 pub struct Replica {
     /// The record of its client.
@@ -52,8 +55,8 @@ pub struct Replica {
     awaits_ack: AtomicBool,
     /// When its worker last took something for it, in milliseconds of the monotonic clock.
     pub taken_at: AtomicI64,
-    /// Whether it is sent what the stream still has for it before its connection is closed.
-    has_last_portion: AtomicBool,
+    /// The offset up to which it is sent what the stream still has for it before its connection is closed; 0: it is sent nothing.
+    last_offset: AtomicU64,
     /// Since when it is too far behind, in milliseconds of the monotonic clock; 0: it is not.
     behind_since: AtomicI64,
     /// The bytes that were received from it when that was last looked at.
@@ -85,7 +88,7 @@ pub enum Next {
     Bytes,
     /// Nothing now; something wakes its worker.
     Nothing,
-    /// The last bytes to be sent: its connection is to be closed after them.
+    /// The last bytes to be sent, if any: its connection is to be closed after them and earlier output.
     Last,
     /// Its connection is to be closed, for this reason.
     Close(&'static str),
@@ -110,7 +113,7 @@ impl Replica {
             has_begun: AtomicBool::new(false),
             awaits_ack: AtomicBool::new(false),
             taken_at: AtomicI64::new(now),
-            has_last_portion: AtomicBool::new(false),
+            last_offset: AtomicU64::new(0),
             behind_since: AtomicI64::new(0),
             seen_bytes: AtomicU64::new(0),
             cursor: Mutex::default(),
@@ -195,16 +198,11 @@ impl Replica {
         self.pipe.clear();
     }
 
-    /// As [`Self::end`], but it is sent before what the stream has for it by then, if it takes that at once: a change of the
-    /// role must not cost it changes that have been acknowledged.
-    pub fn end_after_stream(&self) {
-        self.has_last_portion.store(self.takes_stream(), Ordering::Release);
+    /// As [`Self::end`], but it is sent before what the stream has for it up to an offset, if it takes that soon: a change of
+    /// the role must not cost it changes that have been acknowledged.
+    pub fn end_after_stream(&self, offset: u64) {
+        self.last_offset.store(if self.takes_stream() { offset } else { 0 }, Ordering::Release);
         self.end();
-    }
-
-    /// It does not take what the stream has for it at once.
-    pub fn forgo_last_portion(&self) {
-        self.has_last_portion.store(false, Ordering::Release);
     }
 
     /// Sets its place in the stream.
@@ -356,13 +354,12 @@ impl Replica {
     pub fn next(&self, feed: &Feed, limit: u64, size_max: usize, out: &mut Vec<u8>) -> Next {
         loop {
             match self.state() {
-                ReplicaState::Gone if self.has_last_portion.swap(false, Ordering::AcqRel) => {
-                    return match self.read_stream(feed, limit, size_max, out) {
-                        Next::Bytes | Next::Nothing => Next::Last,
-                        other => other,
-                    };
+                ReplicaState::Gone => {
+                    let last = self.last_offset.swap(0, Ordering::AcqRel);
+                    let ends_now = last == 0
+                        || self.read_stream(feed, last.min(limit), LAST_SIZE_MAX, out) == Next::TooFarBehind;
+                    return if ends_now { Next::Close("it must synchronise again") } else { Next::Last };
                 }
-                ReplicaState::Gone => return Next::Close("it must synchronise again"),
                 // Whatever it still receives or acknowledges before, it can't go on.
                 _ if self.has_lost_stream() => return Next::TooFarBehind,
                 ReplicaState::Waiting | ReplicaState::AwaitingChannel => return Next::Nothing,

@@ -156,8 +156,8 @@ pub fn begin_if_due(shared: &'static Shared) {
     }
 }
 
-fn answer_flushed(shared: &Shared, clients: Vec<u64>) {
-    clients.into_iter().for_each(|client| shared.workers.answer(&shared.clients, client, b"+OK\r\n"));
+fn answer_flushed(shared: &'static Shared, clients: Vec<u64>) {
+    clients.into_iter().for_each(|client| shared.reply_when_freed(client));
 }
 
 /// `SAVE`
@@ -195,7 +195,7 @@ pub fn save_in_background(
 }
 
 /// `BGSAVE CANCEL`
-pub fn cancel(shared: &Shared) -> Result<&'static str, CommandError> {
+pub fn cancel(shared: &'static Shared) -> Result<&'static str, CommandError> {
     let status = &shared.snapshots.status;
     if status.is_saving() {
         log::info!("Background saving will be aborted due to user request");
@@ -211,9 +211,14 @@ pub fn cancel(shared: &Shared) -> Result<&'static str, CommandError> {
 }
 
 /// After `FLUSHALL`: cancels a save of the deleted data. With save points the file is replaced by an empty one, for which the
-/// client waits: otherwise the next start could load the deleted data. Returns whether it waits. In a transaction or a
+/// client waits: otherwise the next start could load the deleted data. With `frees_first` it also waits until these are freed. Returns whether it waits. In a transaction or a
 /// script it does not, nor if the next start loads the append-only file.
-pub fn flushed_all(shared: &'static Shared, data: &mut Latched<'_>, session: &Session) -> bool {
+pub fn flushed_all(
+    shared: &'static Shared,
+    data: &mut Latched<'_>,
+    session: &Session,
+    frees_first: bool,
+) -> bool {
     let status = &shared.snapshots.status;
     shared.snapshots.cancel_dump();
     let config = shared.config.load();
@@ -229,7 +234,10 @@ pub fn flushed_all(shared: &'static Shared, data: &mut Latched<'_>, session: &Se
         return false;
     }
     let client = session.id;
-    let then = move |_| shared.workers.answer(&shared.clients, client, b"+OK\r\n");
+    let then = move |_| match frees_first {
+        true => shared.reply_when_freed(client),
+        false => shared.reply_ok(client),
+    };
     if begin(shared, SaveKind::Background, CutTime::Now(data), Box::new(then)).is_err() {
         // The cancelled save, or a rewrite, ends first.
         status.await_scheduled(client);

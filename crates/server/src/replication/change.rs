@@ -30,9 +30,9 @@ pub fn replicate(shared: &'static Shared, primary: PrimaryName) -> bool {
     shared.follow_role();
     shared.replication.role.await_turns(shared.workers.occupied());
     unblock_clients(shared);
-    // The changes that have been acknowledged.
-    let _ = shared.replication.feed.offset_of(shared.keyspace.log.end());
-    shared.replication.replicas.disconnect_all_after_stream();
+    // Up to the changes that have been acknowledged: a transaction that changes the role is not among them.
+    let offset = shared.replication.feed.offset_of(shared.keyspace.log.end());
+    shared.replication.replicas.disconnect_all_after(offset);
     if !was_replica {
         log::info!(
             "Before turning into a replica, using my own primary parameters to synthesize a cached primary: I may be able to synchronize with the new primary with just a partial transfer."

@@ -87,6 +87,16 @@ impl Memory {
 }
 
 impl Shared {
+    /// Sends `OK` to a client that waits for it.
+    pub fn reply_ok(&self, client: u64) {
+        self.workers.answer(&self.clients, client, b"+OK\r\n");
+    }
+
+    /// As [`Self::reply_ok`], when all that was to be freed in the background is freed.
+    pub fn reply_when_freed(&'static self, client: u64) {
+        self.memory.background.free(0, Box::new(move || self.reply_ok(client)));
+    }
+
     /// Bytes of memory that data and buffers use, as `used_memory` counts them: all allocations, except
     /// that of the entries' heaps only blocks in use count.
     #[must_use]

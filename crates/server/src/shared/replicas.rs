@@ -189,10 +189,10 @@ impl Replicas {
         }
     }
 
-    /// As [`Self::disconnect_all`], after what the stream has for them.
-    pub fn disconnect_all_after_stream(&self) {
+    /// As [`Self::disconnect_all`], after what the stream has for them up to an offset.
+    pub fn disconnect_all_after(&self, offset: u64) {
         for replica in self.all() {
-            replica.end_after_stream();
+            replica.end_after_stream(offset);
             self.wake(&replica);
         }
     }

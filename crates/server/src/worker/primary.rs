@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use commands::acl::Users;
 use commands::host::SyncPoint;
-use commands::session::{Session, SessionFlags};
+use commands::session::Session;
 use commands::table::CATALOGUE;
 use os::clock::Uptime;
 use sync::atomic::Ordering;
@@ -39,7 +39,7 @@ impl Worker {
         // The session of an unrestricted user, independent of the users of the server.
         let mut session = Session::new(record.id, Arc::clone(&record.endpoints), &Users::new(&CATALOGUE));
         session.login.users_version = u64::MAX;
-        session.flags.insert(SessionFlags::PRIMARY);
+        session.is_stream = true;
         session.db = db;
         self.shared.replication.role.select(db);
         self.shared.clients.insert(&record);

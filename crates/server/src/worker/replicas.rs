@@ -19,6 +19,9 @@ const REPLIES_MAX: usize = 1 << 10;
 /// The interval of line ends to a replica that waits for a snapshot, in milliseconds: it would give up otherwise.
 const KEEP_ALIVE_MS: i64 = 1000;
 
+/// How long a replica may take to receive the last bytes before its connection is closed, in milliseconds.
+const LAST_PORTION_MS: i64 = 1000;
+
 /// A request of a primary to its replicas, to show that it is there.
 pub(super) const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
@@ -90,9 +93,6 @@ impl Worker {
             if connection.is_moving() || must_wait && !replica.must_end() {
                 continue;
             }
-            if must_wait {
-                replica.forgo_last_portion();
-            }
             let out = &mut connection.client.replies.bytes;
             let size = out.len();
             let next = replica.next(&replication.feed, limit, PORTION_SIZE, out);
@@ -100,8 +100,11 @@ impl Worker {
             match next {
                 Next::Bytes => self.output.dirty.push(token),
                 Next::Last => {
-                    connection.close();
+                    let close_by = self.clock.uptime.plus_ms(LAST_PORTION_MS);
+                    connection.close().by.get_or_insert(close_by);
+                    let replica = connection.replica.take();
                     self.output.dirty.push(token);
+                    self.note_end_of_replica(replica);
                 }
                 Next::TooFarBehind => self.end_for_output(token),
                 Next::Nothing => {}

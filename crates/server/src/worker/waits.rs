@@ -333,13 +333,17 @@ impl Worker {
             use BlockReason::{Free, Save, Shutdown, Transfer};
             matches!(blocked.reason, Save | Free | Shutdown | Transfer { .. })
         };
-        if connection.client.session.blocked.take_if(|blocked| waits(blocked)).is_none() {
+        let Some(blocked) = connection.client.session.blocked.take_if(|blocked| waits(blocked)) else {
             return;
-        }
+        };
         // The thread that replies may have logged, too.
         connection.client.logged = logging::last_line().map(|line| Logged { line, until: None });
         let ended = self.leave_queues(token);
         let Some(connection) = self.connections.find_mut(token) else { return };
+        // A transfer is counted when the request has run again.
+        if matches!(blocked.reason, BlockReason::Save | BlockReason::Free) {
+            self.executor.count_waited(&mut connection.client, &ended, None);
+        }
         if !ended.is_muted {
             connection.client.replies.bytes.extend_from_slice(reply);
         }

@@ -164,15 +164,22 @@ fn a_backlog_may_be_kept_for_ever() {
 fn replicas_are_sent_what_was_acknowledged_before_a_demotion() {
     let server = Server::start(&[DEBUG, &["--io-threads", "4"]].concat());
     let mut clients = server.six_clients();
-    for round in 0..20 {
+    let large = request(&["SET", "large", &"x".repeat(2_000)]).repeat(200);
+    let demotion = ["REPLICAOF", "127.0.0.1", "1"];
+    let in_transaction = [&["MULTI"][..], &["SET", "k", "2"], &demotion, &["EXEC"]].map(request).concat();
+    let ends =
+        [("", request(&demotion), 2), (large.as_str(), request(&demotion), 202), ("", in_transaction, 5)];
+    for round in 0..30 {
         let (mut replica, ..) = Peer::synchronised(&server);
         let client = &mut clients[round % 6];
         wait_for(|| client.text(&["INFO", "replication"]).contains("state=online").then_some(()));
-        let both = request(&["SET", "k", "1"]) + &request(&["REPLICAOF", "127.0.0.1", "1"]);
-        client.send_raw(both.as_bytes());
-        assert_eq!([client.receive(), client.receive()].map(|reply| shown(&reply.unwrap())), ["OK", "OK"]);
-        replica.expect(&format!("{SELECT}{}", request(&["SET", "k", "1"])));
+        let (changes, end, reply_count) = &ends[round % 3];
+        let change = request(&["SET", "k", "1"]);
+        client.send_raw(format!("{changes}{change}{end}").as_bytes());
+        replica.expect(&format!("{SELECT}{changes}{change}"));
         assert_eq!(replica.0.read(&mut [0]).unwrap(), 0, "in round {round}");
+        let replies = (0..*reply_count).map(|_| shown(&client.receive().unwrap()));
+        assert!(replies.last().unwrap().ends_with("OK"));
         assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
     }
 }

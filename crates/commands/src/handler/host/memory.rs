@@ -14,9 +14,9 @@ pub trait MemoryReport {
     fn memory_purge(&self);
     /// Runs a function that frees memory in the background; `key_count` is the number of keys it frees.
     fn free_later(&self, key_count: u64, free: Box<dyn FnOnce() + Send>);
-    /// Runs a function that frees memory in the background, and then replies `OK` to the client, which waits for
-    /// [`BlockReason::Free`](crate::session::BlockReason::Free). Returns `false` if it can't wait: then the function has run.
-    fn free_before_reply(&self, session: &Session, free: Box<dyn FnOnce() + Send>) -> bool;
+    /// Replies `OK` to the client when the functions of earlier calls of [`Self::free_later`] have run. Returns `false` if it can't
+    /// wait for that, with [`BlockReason::Free`](crate::session::BlockReason::Free).
+    fn reply_when_freed(&self, session: &Session) -> bool;
 }
 
 /// A value of `MEMORY STATS`.

@@ -29,6 +29,7 @@ pub trait Persistence {
     /// Whether writing the append-only file fails, so that nothing becomes durable for now.
     fn append_only_fails(&self) -> bool;
     /// Called when `FLUSHALL` has emptied all databases. All slots must be latched. Returns whether the session waits and gets
-    /// its reply when the dump file is replaced by an empty one: a crash after the reply must not bring the data back.
-    fn flushed_all(&self, data: &mut Latched<'_>, session: &Session) -> bool;
+    /// its reply when the dump file is replaced by an empty one: a crash after the reply must not bring the data back. With
+    /// `frees_first`, the reply also follows what was to be freed later.
+    fn flushed_all(&self, data: &mut Latched<'_>, session: &Session, frees_first: bool) -> bool;
 }

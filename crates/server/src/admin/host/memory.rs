@@ -27,18 +27,12 @@ impl MemoryReport for WorkerHost {
         self.shared.memory.background.free(key_count, free);
     }
 
-    fn free_before_reply(&self, session: &Session, free: Box<dyn FnOnce() + Send>) -> bool {
-        let (shared, client) = (self.shared, session.id);
+    fn reply_when_freed(&self, session: &Session) -> bool {
         // The requests of a file have no client.
-        if !session.may_block() || shared.modes.is_loading() {
-            free();
-            return false;
+        let waits = session.may_block() && !self.shared.modes.is_loading();
+        if waits {
+            self.shared.reply_when_freed(session.id);
         }
-        let free_and_reply = move || {
-            free();
-            shared.workers.answer(&shared.clients, client, b"+OK\r\n");
-        };
-        shared.memory.background.free(0, Box::new(free_and_reply));
-        true
+        waits
     }
 }

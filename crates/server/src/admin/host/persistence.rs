@@ -44,7 +44,7 @@ impl Persistence for WorkerHost {
         self.shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED)
     }
 
-    fn flushed_all(&self, data: &mut Latched<'_>, session: &Session) -> bool {
-        saving::flushed_all(self.shared, data, session)
+    fn flushed_all(&self, data: &mut Latched<'_>, session: &Session, frees_first: bool) -> bool {
+        saving::flushed_all(self.shared, data, session, frees_first)
     }
 }
