@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::directory::Directory;
 use crate::support::{Client, Server, on_each_backend, shown, wait_for};
 
 #[test]
@@ -588,40 +587,4 @@ fn idle_and_used_databases_and_workers_are_distinguished() {
         client.text(&["CONFIG", "SET", "io-threads", "4"]);
         assert_ne!(server.info(&mut client, "used_active_time_io_thread_3"), "");
     });
-}
-
-#[test]
-fn what_flushall_sync_removes_is_freed_before_its_reply() {
-    let directory = Directory::new("flushall");
-    let path = directory.path(".");
-    let options = ["--io-threads", "2", "--enable-debug-command", "yes", "--save", "900 1", "--dir", &path];
-    on_each_backend(&options, |server| {
-        let mut client = server.client();
-        let used = |client: &mut Client| server.info(client, "used_memory").parse::<u64>().unwrap();
-        let before = used(&mut client);
-        let flush = &["FLUSHALL", "SYNC"][..];
-        let no_save = &["CONFIG", "SET", "save", ""][..];
-        for commands in [&[flush][..], &[no_save, flush], &[&["MULTI"], &["FLUSHDB", "SYNC"], &["EXEC"]]] {
-            client.text(&["DEBUG", "POPULATE", "300000", "key", "100"]);
-            assert!(used(&mut client) > before + (30 << 20));
-            commands.iter().for_each(|words| assert!(!client.text(words).starts_with("ERR")));
-            assert!(used(&mut client) < before + (10 << 20), "{commands:?}");
-            assert_eq!(server.info(&mut client, "lazyfreed_objects"), "0");
-        }
-        assert!(client.text(&["INFO", "commandstats"]).contains("cmdstat_flushall:calls=2,"));
-    });
-}
-
-#[test]
-fn requests_behind_a_flush_are_carried_out_for_a_client_that_sends_no_more() {
-    let directory = Directory::new("half-closed");
-    for save in ["", "900 1"] {
-        let server = Server::start(&["--save", save, "--dir", &directory.path(".")]);
-        let mut client = server.client();
-        client.text(&["SET", "k", "1"]);
-        client.send_raw(b"FLUSHALL SYNC\r\nSET k 2\r\n");
-        client.shut_down_writing();
-        assert_eq!([client.receive(), client.receive()].map(|reply| shown(&reply.unwrap())), ["OK", "OK"]);
-        assert_eq!(server.client().text(&["GET", "k"]), "2");
-    }
 }

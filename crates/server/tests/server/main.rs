@@ -25,6 +25,7 @@ mod encryption;
 mod eviction;
 mod failing_disk;
 mod failovers;
+mod flushing;
 mod held_memory;
 mod introspection;
 mod key_sizes;
