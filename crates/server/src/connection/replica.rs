@@ -198,8 +198,8 @@ impl Replica {
         self.pipe.clear();
     }
 
-    /// As [`Self::end`], but it is sent before what the stream has for it up to an offset, if it takes that soon: a change of
-    /// the role must not cost it changes that have been acknowledged.
+    /// As [`Self::end`], but it is sent before what the stream has for it up to an offset (0: nothing), if it takes that soon: a
+    /// change of the role must not cost it changes that have been acknowledged.
     pub fn end_after_stream(&self, offset: u64) {
         self.last_offset.store(if self.takes_stream() { offset } else { 0 }, Ordering::Release);
         self.end();
@@ -378,10 +378,10 @@ impl Replica {
                         self.set_state(ReplicaState::Online);
                     }
                 },
-                ReplicaState::Online | ReplicaState::Buffering if self.takes_stream() => {
+                ReplicaState::Online if self.awaits_ack.load(Ordering::Acquire) => return Next::Nothing,
+                ReplicaState::Online | ReplicaState::Buffering => {
                     return self.read_stream(feed, limit, size_max, out);
                 }
-                ReplicaState::Online | ReplicaState::Buffering => return Next::Nothing,
             }
         }
     }

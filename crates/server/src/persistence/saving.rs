@@ -211,8 +211,9 @@ pub fn cancel(shared: &'static Shared) -> Result<&'static str, CommandError> {
 }
 
 /// After `FLUSHALL`: cancels a save of the deleted data. With save points the file is replaced by an empty one, for which the
-/// client waits: otherwise the next start could load the deleted data. With `frees_first` it also waits until these are freed. Returns whether it waits. In a transaction or a
-/// script it does not, nor if the next start loads the append-only file.
+/// client waits: otherwise the next start could load the deleted data. With `frees_first` it also waits until these are freed.
+/// Returns whether it waits. In a transaction, a script or the stream of the primary it does not, nor if the next start loads the
+/// append-only file.
 pub fn flushed_all(
     shared: &'static Shared,
     data: &mut Latched<'_>,

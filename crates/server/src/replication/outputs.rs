@@ -47,21 +47,19 @@ pub(super) struct FileFirst {
 
 impl Target {
     fn push(&self, bytes: Vec<u8>) -> Result<(), OutputError> {
-        self.check()?;
-        self.wake_if(self.replica.pipe.push(bytes));
-        Ok(())
+        self.fill(|replica| replica.pipe.push(bytes))
     }
 
     fn push_last(&self, bytes: Vec<u8>) -> Result<(), OutputError> {
-        self.check()?;
-        self.wake_if(self.replica.pipe.push_last(bytes));
-        Ok(())
+        self.fill(|replica| replica.pipe.push_last(bytes))
     }
 
-    fn wake_if(&self, is_awaited: bool) {
-        if is_awaited {
+    fn fill(&self, push: impl FnOnce(&Replica) -> bool) -> Result<(), OutputError> {
+        self.check()?;
+        if push(&self.replica) {
             self.shared.replication.replicas.wake(&self.replica);
         }
+        Ok(())
     }
 
     fn check(&self) -> Result<(), OutputError> {

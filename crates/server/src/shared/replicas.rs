@@ -183,13 +183,10 @@ impl Replicas {
 
     /// Closes all connections of replicas: they synchronise again.
     pub fn disconnect_all(&self) {
-        for replica in self.all() {
-            replica.end();
-            self.wake(&replica);
-        }
+        self.disconnect_all_after(0);
     }
 
-    /// As [`Self::disconnect_all`], after what the stream has for them up to an offset.
+    /// As [`Self::disconnect_all`], after what the stream has for them up to an offset; 0: nothing.
     pub fn disconnect_all_after(&self, offset: u64) {
         for replica in self.all() {
             replica.end_after_stream(offset);

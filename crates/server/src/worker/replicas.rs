@@ -95,16 +95,16 @@ impl Worker {
             }
             let out = &mut connection.client.replies.bytes;
             let size = out.len();
-            let next = replica.next(&replication.feed, limit, PORTION_SIZE, out);
-            replication.replicas.sent_bytes.fetch_add((out.len() - size) as u64, Ordering::Relaxed);
-            match next {
-                Next::Bytes => self.output.dirty.push(token),
-                Next::Last => {
-                    let close_by = self.clock.uptime.plus_ms(LAST_PORTION_MS);
-                    connection.close().by.get_or_insert(close_by);
-                    let replica = connection.replica.take();
+            match replica.next(&replication.feed, limit, PORTION_SIZE, out) {
+                next @ (Next::Bytes | Next::Last) => {
+                    replication.replicas.sent_bytes.fetch_add((out.len() - size) as u64, Ordering::Relaxed);
                     self.output.dirty.push(token);
-                    self.note_end_of_replica(replica);
+                    if next == Next::Last {
+                        let close_by = self.clock.uptime.plus_ms(LAST_PORTION_MS);
+                        connection.close().by.get_or_insert(close_by);
+                        let replica = connection.replica.take();
+                        self.note_end_of_replica(replica);
+                    }
                 }
                 Next::TooFarBehind => self.end_for_output(token),
                 Next::Nothing => {}
