@@ -28,6 +28,7 @@ use trials::random::Random;
 use trials::reply::Reply;
 
 use crate::connection::{Connection, text_of};
+use crate::plan::{Focus, Race};
 use crate::replay;
 use crate::world::lock;
 
@@ -42,7 +43,7 @@ const FILE_ONLY: &str = "EVAL redis.call('set',KEYS[1],5);redis.set_repl(redis.R
                          redis.set_repl(redis.REPL_NONE);redis.call('set',KEYS[1],5) 1";
 /// Clients that send changes to a former primary, and how long they wait before, at most.
 const LATE_WRITER_COUNT: usize = 3;
-const LATE_DELAY_US_MAX: usize = 30_000;
+const LATE_DELAYS_US_MAX: &[usize] = &[2_000, 30_000];
 /// How long the driver waits for replicas to follow, in steps of 10 ms.
 const STEP_COUNT_MAX: usize = 20_000;
 const STEP_US: u64 = 10_000;
@@ -102,6 +103,11 @@ impl Setting {
         }
     }
 
+    /// With late writes in each failover, and nothing else that costs a replica the stream of its new primary.
+    fn racing(self) -> Self {
+        Self { failover_count: 2, ends_primary: false, diverges: false, has_late_writes: true, ..self }
+    }
+
     /// The configuration of a server that replicates `primary`, if there is one.
     fn config(&self, server: usize, primary: Option<usize>) -> String {
         let replicaof = match primary {
@@ -133,11 +139,12 @@ fn address(server: usize) -> SocketAddr {
 ///
 /// # Panics
 /// If a check fails.
-pub fn serve_and_fail_over(seed: u64) {
+pub fn serve_and_fail_over(seed: u64, focus: Focus) {
     let mut random = Random::new(seed);
     let mut restarts = Random::new(!seed);
     let restart_count = restarts.below(2) * (1 + restarts.below(3));
-    let setting = Setting { restart_count, ..Setting::draw(&mut random) };
+    let drawn = Setting { restart_count, ..Setting::draw(&mut random) };
+    let setting = if focus == Focus::Race(Race::Roles) { drawn.racing() } else { drawn };
     let disk = CrashingDisk::new(random.next_u64(), Failing::Nothing);
     replay::use_disk(&disk);
     let servers = (0..SERVER_COUNT).map(|server| Some(start(&setting, server, None))).collect();

@@ -193,9 +193,9 @@ pub static ALL: &[Known] = &[
     Known {
         fault: server::faults::LATE_WRITES,
         signs: &[],
-        focus: Focus::Anything,
+        focus: Focus::Race(Race::Roles),
         scenario: Scenario::Failovers,
-        seed_count_max: 200,
+        seed_count_max: 60,
     },
     Known {
         fault: server::faults::SENT_RANGE,

@@ -122,6 +122,8 @@ pub enum Race {
     Moves,
     /// Clients begin to be told of all changes while admitted requests have not run. Only by [`Focus`].
     Broadcasts,
+    /// A server loses its role while admitted requests have not run. Only by [`Focus`], in runs with failovers.
+    Roles,
 }
 
 /// What the plans of all seeds have in common.
@@ -210,7 +212,7 @@ impl Plan {
             Some(Race::Tables) => loads = vec![Load::LookAhead],
             Some(Race::Pauses | Race::Moves) => loads = vec![Load::Pauses],
             Some(Race::Broadcasts) => loads = vec![Load::Caches],
-            None => {}
+            Some(Race::Roles) | None => {}
         }
         // Drawn apart, so that the other loads of a seed stay as they are.
         let mut apart = Random::new(seed ^ 0x5C21_9700);
@@ -339,7 +341,7 @@ impl Race {
         match self {
             Self::Threads => vec![(Gap::ReceiverChosen, 40), (Gap::LastCheck, 5)],
             Self::Tables => vec![(Gap::MemoryReplaced, 50), (Gap::MemoryFound, 15)],
-            Self::Pauses | Self::Broadcasts => vec![(Gap::Admitted, 20)],
+            Self::Pauses | Self::Broadcasts | Self::Roles => vec![(Gap::Admitted, 20)],
             Self::Moves => vec![(Gap::ReceiverChosen, 30)],
         }
     }

@@ -119,7 +119,7 @@ pub fn run(seed: u64, options: RunOptions) -> Report {
     let outcome = match options.scenario {
         Scenario::Loads => scheduler.run(move || serve_and_load(&shared)),
         Scenario::Crashes => scheduler.run(move || serve_and_crash(seed)),
-        Scenario::Failovers => scheduler.run(move || serve_and_fail_over(seed)),
+        Scenario::Failovers => scheduler.run(move || serve_and_fail_over(seed, options.focus)),
     };
     let failure = match &outcome.failure {
         Some(Failure::Panic { thread, message }) => Some(format!("{thread}: {message}")),

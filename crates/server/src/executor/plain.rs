@@ -72,13 +72,13 @@ impl Executor {
         started: &mut Ticks,
         host: &dyn Host,
     ) -> RequestPlace {
-        simulation::pass(Gap::Admitted);
         let mut count = 0;
         let mut notable_sizes = (0, 0);
         let mut run = PlainRun { id: None, first: 0 };
         let protocol = client.session.protocol;
         self.latching.mode.touch = true;
         let refuses_writes = self.modes_of(client) & GlobalFlags::READ_ONLY != 0;
+        simulation::pass(Gap::Admitted);
         self.follow_promotion();
         let (out, parts) = (&mut client.replies.bytes, &mut client.replies.parts);
         let Some(plan) = planned.plans.get(place.plan).filter(|plan| plan.is_plain) else { return place };

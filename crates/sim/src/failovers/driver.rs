@@ -9,7 +9,7 @@ use sync::simulation::{self, Task};
 use trials::random::Random;
 
 use super::{
-    INTERVAL_US_MAX, LATE_DELAY_US_MAX, LATE_WRITER_COUNT, RunState, SERVER_COUNT, STEP_COUNT_MAX, STEP_US,
+    INTERVAL_US_MAX, LATE_DELAYS_US_MAX, LATE_WRITER_COUNT, RunState, SERVER_COUNT, STEP_COUNT_MAX, STEP_US,
     Setting, accept, address, await_replicas, expect_confirmed, figure, follow_all, followers, spawn, start,
     words,
 };
@@ -65,7 +65,8 @@ pub(super) fn drive(state: &RunState, mut random: Random) {
 fn send_late_writes(server: usize, writer: usize, mut random: Random) -> Task {
     spawn(&format!("late writer {writer}"), move || {
         let mut connection = Connection::open(address(server), &format!("late writer {writer}"));
-        simulation::sleep_us(1 + random.below(LATE_DELAY_US_MAX) as u64);
+        let delay_us_max = *random.pick(LATE_DELAYS_US_MAX);
+        simulation::sleep_us(1 + random.below(delay_us_max) as u64);
         let requests: Vec<Vec<String>> =
             (0..4).map(|number| words(&format!("SET late:{writer} {number}"))).collect();
         connection.send(&requests).expect("the server runs");
