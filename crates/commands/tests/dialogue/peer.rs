@@ -41,7 +41,19 @@ impl Peer {
         peer.call(&["FLUSHALL"]);
         peer.call(&["SCRIPT", "FLUSH"]);
         peer.call(&["FUNCTION", "FLUSH"]);
+        peer.delete_users();
         Some(peer)
+    }
+
+    /// Deletes the users that earlier dialogues have made.
+    fn delete_users(&mut self) {
+        let Reply::Array(users) = self.call(&["ACL", "USERS"]) else { panic!("ACL USERS is an array") };
+        for user in users {
+            let name = String::from_utf8_lossy(user.text().expect("a name is a string")).into_owned();
+            if name != "default" {
+                self.call(&["ACL", "DELUSER", &name]);
+            }
+        }
     }
 
     fn call(&mut self, args: &[&str]) -> Reply {
