@@ -1,8 +1,38 @@
 //! Numbers as text, as C's `printf("%.*g")` writes them.
 
+use std::io::Write;
+
+/// Decimal numbers of so many significant digits are told apart by an `f64`.
+const DIGITS_TOLD_APART: usize = 15;
+
 /// Appends a finite number with `precision` significant digits.
 pub(crate) fn write_general(out: &mut Vec<u8>, value: f64, precision: usize) {
     let precision = precision.max(1);
+    if !write_short(out, value, precision) {
+        write_rounded(out, value, precision);
+    }
+}
+
+/// Appends a number that has few digits, without computing those that would be zeros. Returns whether it has few.
+fn write_short(out: &mut Vec<u8>, value: f64, precision: usize) -> bool {
+    let digit_count_max = precision.min(DIGITS_TOLD_APART);
+    let is_fixed = (1e-4..10_f64.powi(digit_count_max as i32)).contains(&value.abs());
+    // With more digits than are told apart, the digits beyond are zeros for whole numbers only.
+    if !is_fixed || (precision > DIGITS_TOLD_APART && value.fract() != 0.0) {
+        return false;
+    }
+    let start = out.len();
+    // The shortest digits that stand for this number. If there are no more than are wanted, rounding gives the same ones.
+    let _ = write!(out, "{value}");
+    let digits = out[start..].iter().filter(|byte| byte.is_ascii_digit()).skip_while(|digit| **digit == b'0');
+    if digits.count() > digit_count_max {
+        out.truncate(start);
+        return false;
+    }
+    true
+}
+
+fn write_rounded(out: &mut Vec<u8>, value: f64, precision: usize) {
     let scientific = format!("{value:.*e}", precision - 1);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -23,6 +53,43 @@ fn without_zeros(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_numbers_are_written_as_rounded_ones() {
+        let text = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut out = Vec::new();
+            write(&mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let mut short_count = 0;
+        let mut check = |value: f64, precision: usize| {
+            let mut out = Vec::new();
+            if write_short(&mut out, value, precision) {
+                short_count += 1;
+                let rounded = text(&|out| write_rounded(out, value, precision));
+                assert_eq!(String::from_utf8(out).unwrap(), rounded, "{value:?} with {precision} digits");
+            }
+        };
+        let mut bits = 0x9E37_79B9_7F4A_7C15_u64;
+        for _ in 0..20_000 {
+            bits ^= bits << 13;
+            bits ^= bits >> 7;
+            bits ^= bits << 17;
+            let decimal = (bits >> 20) as f64 / 10_f64.powi((bits % 20) as i32);
+            let near = f64::from_bits(decimal.to_bits() + bits % 3);
+            for precision in [1, 2, 5, 14, 15, 16, 17] {
+                for value in [decimal, near, -near, near.round(), f64::from_bits(bits)] {
+                    check(value, precision);
+                }
+            }
+        }
+        for value in
+            [0.0, -0.0, 1.0, -1.0, 99_999.5, 9.5, 0.5, 1e14, 999_999_999_999_999.0, 1e15, 1e-4, 9.99e-5]
+        {
+            (1..=17).for_each(|precision| check(value, precision));
+        }
+        assert!(short_count > 10_000, "{short_count}");
+    }
 
     #[test]
     fn numbers_are_written_as_by_c() {
