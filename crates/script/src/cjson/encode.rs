@@ -28,9 +28,8 @@ struct Encoder<'a> {
     out: Vec<u8>,
 }
 
-/// The depth up to which tables are visited in a protected call each, which is faster than one for each pair. Lua nests no more than
-/// 200 of them.
-const PROTECTED_DEPTH_MAX: i64 = 16;
+/// Pairs of an object up to which they are taken at once, in one protected call of Lua instead of one for each.
+const PAIRS_AT_ONCE_MAX: usize = 64;
 
 /// The form of a table.
 enum TableForm {
@@ -106,23 +105,27 @@ impl Encoder<'_> {
 
     fn object(&mut self, table: &Table, depth: i64) -> mlua::Result<()> {
         self.out.push(b'{');
-        let mut is_first = true;
-        let mut field = |key: Value, value: Value| {
-            if !std::mem::take(&mut is_first) {
-                self.out.push(b',');
+        match small_object(table)? {
+            Some(pairs) => {
+                for (nth, (key, value)) in pairs.into_iter().enumerate() {
+                    self.field(nth, key, &value, depth)?;
+                }
             }
-            self.field(key, &value, depth)
-        };
-        if depth <= PROTECTED_DEPTH_MAX {
-            table.for_each(field)?;
-        } else {
-            table.pairs().try_for_each(|pair| pair.and_then(|(key, value)| field(key, value)))?;
+            None => {
+                for (nth, pair) in table.pairs().enumerate() {
+                    let (key, value) = pair?;
+                    self.field(nth, key, &value, depth)?;
+                }
+            }
         }
         self.out.push(b'}');
         Ok(())
     }
 
-    fn field(&mut self, key: Value, value: &Value, depth: i64) -> mlua::Result<()> {
+    fn field(&mut self, nth: usize, key: Value, value: &Value, depth: i64) -> mlua::Result<()> {
+        if nth > 0 {
+            self.out.push(b',');
+        }
         match &key {
             Value::String(text) => self.string(text)?,
             Value::Integer(_) | Value::Number(_) => {
@@ -183,6 +186,21 @@ impl Encoder<'_> {
         }
         Ok(TableForm::Array(greatest))
     }
+}
+
+/// The pairs of an object; `None`: there are many. Nothing is encoded meanwhile: errors would not find the line of the script, and
+/// nested calls of Lua are limited.
+fn small_object(table: &Table) -> mlua::Result<Option<Vec<(Value, Value)>>> {
+    let (mut pairs, mut is_small) = (Vec::new(), true);
+    let visited = table.for_each(|key, value| {
+        is_small = pairs.len() < PAIRS_AT_ONCE_MAX;
+        if !is_small {
+            return Err(mlua::Error::external("many pairs"));
+        }
+        pairs.push((key, value));
+        Ok(())
+    });
+    if is_small { visited.map(|()| Some(pairs)) } else { Ok(None) }
 }
 
 fn string(out: &mut Vec<u8>, text: &[u8]) {

@@ -5,6 +5,25 @@ use expect_test::expect;
 use crate::check::check;
 
 #[test]
+fn json_is_encoded() {
+    check(expect![[r#"
+        @valkey Redis names the script in errors
+        > EVAL "return cjson.encode({a={b={c=function() end}}})" 0
+        -ERR user_script:1: Cannot serialise function: type not supported script: on @user_script:1.
+        > EVAL "local t={a=function() end} for i=1,100 do t['k'..i]=i end return cjson.encode(t)" 0
+        -ERR user_script:1: Cannot serialise function: type not supported script: on @user_script:1.
+        > EVAL "local t={} for i=1,100 do t['k'..i]=i end local s=cjson.encode(t) local d=cjson.decode(s) return {#s,d.k1,d.k64,d.k65,d.k100}" 0
+        [885, 1, 64, 65, 100]
+        > EVAL "return cjson.encode({1,-0.0,0.1,1e14,-99999.5,123456789012345,1/3,2^53,1e-5,0.0001})" 0
+        "[1,-0,0.1,1e+14,-99999.5,1.2345678901234e+14,0.33333333333333,9.007199254741e+15,1e-05,0.0001]"
+        > EVAL "local t={} for i=1,999 do t={x=t} end return #cjson.encode(t)" 0
+        5996
+        > EVAL "local t={} for i=1,1000 do t={x=t} end return cjson.encode(t)" 0
+        -ERR user_script:1: Cannot serialise, excessive nesting (1001) script: on @user_script:1.
+    "#]]);
+}
+
+#[test]
 fn json_is_decoded() {
     check(expect![[r#"
         @valkey Redis names the script in errors, and has other words in some
