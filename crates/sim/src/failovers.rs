@@ -41,7 +41,7 @@ const INTERVAL_US_MAX: usize = 400_000;
 /// Leaves 5 on all servers. Only the primary's file has the `INCR`.
 const FILE_ONLY: &str = "EVAL redis.call('set',KEYS[1],5);redis.set_repl(redis.REPL_AOF);redis.call('incr',KEYS[1]);\
                          redis.set_repl(redis.REPL_NONE);redis.call('set',KEYS[1],5) 1";
-/// Clients that send changes to a former primary, and how long they wait before, at most.
+/// Clients that send changes to a former primary, and how long they wait before: at most one of these times.
 const LATE_WRITER_COUNT: usize = 3;
 const LATE_DELAYS_US_MAX: &[usize] = &[2_000, 30_000];
 /// How long the driver waits for replicas to follow, in steps of 10 ms.

@@ -167,10 +167,7 @@ impl Encoder<'_> {
             }
             Ok(())
         })?;
-        if has_other_keys {
-            return Ok(TableForm::Object);
-        }
-        if greatest < 0 {
+        if has_other_keys || greatest < 0 {
             return Ok(TableForm::Object);
         }
         if greatest == 0 {
