@@ -256,6 +256,14 @@ directives! {
         /// Number of workers; 0: one for each core.
         io_threads: ThreadCount = ThreadCount::default(), int(0, THREAD_COUNT_MAX),
             alias "server-threads" "threads" "proactor_threads";
+        /// Whether all workers serve connections, whatever the load.
+        io_threads_always_active: bool = false, ANY, [hidden];
+        /// The share of its time, in percent, above which a worker leaves half of its load to another one.
+        io_threads_grow_percent: u8 = 92, int(10, 100);
+        /// Minimum number of workers that serve connections.
+        io_threads_min: u32 = 1, int(1, THREAD_COUNT_MAX);
+        /// The share of their time, in percent, below which workers would stay with one less: one becomes dormant.
+        io_threads_shrink_percent: u8 = 45, int(0, 90);
         /// Pause after each loaded key or request, in microseconds, for tests; if negative, keys or requests per microsecond
         /// of pause.
         key_load_delay: i32 = 0, int(INT_MIN, INT_MAX), [hidden];
@@ -592,7 +600,6 @@ directives! {
         active_defrag_max_scan_fields: u64 = 1000, int(1, LONG_MAX);
         activerehashing: bool = true, ANY;
         events_per_io_thread: u32 = 2, int(0, INT_MAX);
-        io_threads_always_active: bool = false, ANY, [hidden];
         io_threads_do_reads: bool = false, ANY;
         jemalloc_bg_thread: bool = true, ANY;
         lookahead: u32 = 16, int(1, INT_MAX);

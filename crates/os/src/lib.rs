@@ -12,6 +12,7 @@ pub mod files;
 pub mod memory_limit;
 pub mod pages;
 pub mod process;
+pub mod run_times;
 pub mod threads;
 pub mod title;
 

@@ -10,6 +10,7 @@ pub mod input;
 pub mod large_argument;
 pub mod listeners;
 pub mod query_buffer;
+pub mod recent_time;
 pub mod record;
 pub mod registry;
 pub mod replica;

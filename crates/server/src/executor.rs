@@ -273,7 +273,7 @@ impl Executor {
         if client.forwarding.is_some() {
             self.end_forwarded(client, bytes, result.0);
         }
-        client.recent_ticks += ended.to_raw().saturating_sub(began.to_raw());
+        client.recent_time.add(began, ended);
         if !is_planned_ahead {
             self.planner.pipeline.clear();
             self.planner.swap_pipelines();

@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
@@ -98,8 +98,11 @@ pub fn start(config: &Config) -> io::Result<()> {
     let output = match config.logfile.as_str() {
         // Without standard output, lines are lost.
         "" => LogOutput::Standard(io::stdout().as_fd().try_clone_to_owned().ok().map(File::from)),
-        path => {
-            OpenOptions::new().append(true).create(true).open(path)?;
+        name => {
+            // The server enters its directory later; one that does not exist is an error then.
+            let directory = Path::new(&config.dir);
+            let path = if directory.is_dir() { directory.join(name) } else { PathBuf::from(name) };
+            OpenOptions::new().append(true).create(true).open(&path)?;
             LogOutput::File(std::path::absolute(path)?)
         }
     };

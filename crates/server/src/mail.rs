@@ -152,6 +152,7 @@ pub struct WorkerHandle {
     /// Whether no connection may be sent here.
     closed: AtomicBool,
     busy_permille: ThreadCounter,
+    running_permille: ThreadCounter,
 }
 
 impl Default for WorkerHandle {
@@ -167,6 +168,7 @@ impl Default for WorkerHandle {
             expected: AtomicU64::default(),
             closed: AtomicBool::new(true),
             busy_permille: ThreadCounter::default(),
+            running_permille: ThreadCounter::default(),
         }
     }
 }
@@ -355,15 +357,22 @@ impl WorkerHandle {
         self.expected.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// The worker's recent load, in thousandths of its time.
+    /// The recent share of the time in which the worker had work, in thousandths.
     #[must_use]
     pub fn busy_permille(&self) -> u64 {
         self.busy_permille.value()
     }
 
+    /// The recent share of the time in which the worker ran on a CPU, in thousandths.
+    #[must_use]
+    pub fn running_permille(&self) -> u64 {
+        self.running_permille.value()
+    }
+
     /// Sets the load; only called by the worker in the handle.
-    pub fn set_busy_permille(&self, permille: u64) {
-        self.busy_permille.set(permille.min(1000));
+    pub fn set_load(&self, busy_permille: u64, running_permille: u64) {
+        self.busy_permille.set(busy_permille.min(1000));
+        self.running_permille.set(running_permille.min(1000));
     }
 
     fn post(&self, mail: Mail) -> Result<(), Mail> {

@@ -2,6 +2,7 @@
 //!
 //! Each part has a file of its own, with the functions that concern it.
 
+pub mod active_workers;
 pub mod awaited_turns;
 pub mod background;
 pub mod certificates;

@@ -29,6 +29,7 @@ mod pending;
 mod primary;
 mod ready;
 mod replicas;
+mod scaling;
 mod starting;
 mod waits;
 
@@ -68,6 +69,7 @@ use links::Links;
 use output::WorkerOutput;
 use primary::PrimaryConnection;
 use replicas::OwnReplicas;
+use scaling::{LONG_COMMAND_NS, Scaling};
 use waits::Waits;
 
 /// Maximum wait without checking the timers, in microseconds.
@@ -91,6 +93,7 @@ pub struct Worker {
     replicas: OwnReplicas,
     clock: Clock,
     cron: Cron,
+    scaling: Scaling,
     ending: Ending,
 }
 
@@ -142,6 +145,7 @@ impl Worker {
                 turn_began: None,
             },
             cron: Cron::new(index),
+            scaling: Scaling::new(),
             ending: Ending::default(),
         }
     }
@@ -176,6 +180,7 @@ impl Worker {
         self.statistics.turn.since_ms.set(self.clock.uptime.to_raw() as u64);
         let commands_before = self.statistics.commands_processed.value();
         self.executor.budget.begin_turn();
+        self.update_dormancy();
         self.read_mail();
         // Later barrier requests concern events after this turn.
         let barrier_counts = self.waits.barrier_counts();
@@ -226,7 +231,9 @@ impl Worker {
         if barrier_counts != (0, 0) {
             self.answer_barriers(barrier_counts);
         }
-        let spent_ns = Ticks::now().ns_since(started);
+        let ended = Ticks::now();
+        self.scale(ended);
+        let spent_ns = ended.ns_since(started);
         self.statistics.turn.count.add(1);
         self.statistics.turn.busy_ns.add(spent_ns);
         self.statistics.turn.ns_max.raise(spent_ns);
@@ -406,6 +413,7 @@ impl Worker {
         self.statistics.memory.unsent.add(connection.client.replies.passing_bytes());
         self.statistics.memory.current_reply.set(0);
         connection.input.has_more = processed == Processed::Yielded;
+        let took_long = connection.client.recent_time.take_longest() >= LONG_COMMAND_NS;
         let input_passes = connection.input.has_more || connection.input.passing_size > 0;
         match processed {
             Processed::Everything => {
@@ -432,6 +440,9 @@ impl Worker {
                 self.waits.parked.note(&connection.client);
                 self.start_waiting(token);
             }
+        }
+        if took_long {
+            self.isolate_after_long_command(token);
         }
         self.resume_input(token, processed);
         if input_passes {

@@ -130,6 +130,10 @@ impl Shared {
                 (_, RelistenError) => "Failed to bind to specified addresses.".to_owned(),
             }),
             Id::io_threads => self.change_thread_count(config),
+            Id::io_threads_always_active | Id::io_threads_min => {
+                self.change_active_workers(config);
+                Ok(())
+            }
             Id::loglevel => {
                 logging::set_level(config.loglevel);
                 Ok(())

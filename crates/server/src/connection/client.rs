@@ -15,6 +15,7 @@ use os::clock::Uptime;
 use sync::atomic::{AtomicU64, Ordering};
 use wire::request::Parser;
 
+use super::recent_time::RecentTime;
 use super::record::ClientRecord;
 use super::token::Token;
 use crate::scripts::ScriptLatches;
@@ -49,8 +50,8 @@ pub struct Client {
     pub logged: Option<Logged>,
     /// What the primary's requests are forwarded with; `None`: it is not the primary.
     pub forwarding: Option<Box<Forwarding>>,
-    /// The time that its requests have taken, in ticks of the clock, since its worker began to measure or it was moved.
-    pub recent_ticks: u64,
+    /// The time that its requests have taken.
+    pub recent_time: RecentTime,
 }
 
 /// The stream of the primary as this server passes it on. See `executor/forwarding.rs`.
@@ -292,7 +293,7 @@ impl Client {
             late_messages: Vec::new(),
             logged: None,
             forwarding: None,
-            recent_ticks: 0,
+            recent_time: RecentTime::default(),
         }
     }
 

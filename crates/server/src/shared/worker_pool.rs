@@ -8,6 +8,7 @@ use std::sync::PoisonError;
 
 use base::limits::THREAD_COUNT_MAX;
 use config::{Config, parse_cpu_list};
+use os::clock::Uptime;
 use os::threads::Scheduling;
 use os::{process, threads};
 use sync::atomic::{AtomicU32, Ordering};
@@ -16,6 +17,7 @@ use sync::simulation::{self, Gap};
 use sync::{Mutex, OnceLock};
 
 use super::Shared;
+use super::active_workers::ActiveWorkers;
 use super::watchdog::Watchdog;
 use crate::connection::listeners::Listeners;
 use crate::mail::Mail;
@@ -35,6 +37,8 @@ pub struct WorkerPool {
     taken: Mutex<[bool; THREAD_COUNT_MAX]>,
     /// Number of workers wanted; those with a higher index retire.
     wanted: AtomicU32,
+    /// Number of workers that serve connections.
+    active: ActiveWorkers,
     /// Number of workers that have not ended.
     running: AtomicU32,
     /// Called when the last worker has ended.
@@ -69,6 +73,7 @@ impl WorkerPool {
         Self {
             taken: Mutex::new([false; THREAD_COUNT_MAX]),
             wanted: AtomicU32::new(config.io_threads.count()),
+            active: ActiveWorkers::new(config),
             running: AtomicU32::new(0),
             ended: OnceLock::new(),
             cpus: Cpus::new(config),
@@ -81,6 +86,30 @@ impl WorkerPool {
     #[must_use]
     pub fn wanted(&self) -> usize {
         self.wanted.load(Ordering::Relaxed) as usize
+    }
+
+    /// Number of workers that serve connections: those with a lower index.
+    #[inline]
+    #[must_use]
+    pub fn active(&self) -> usize {
+        self.active.count(self.wanted())
+    }
+
+    /// Whether the number of active workers follows the load.
+    #[must_use]
+    pub fn can_scale(&self) -> bool {
+        self.active.can_change(self.wanted())
+    }
+
+    /// Makes a dormant worker active. Returns its index; `None` if all are active.
+    #[must_use]
+    pub fn grow(&self) -> Option<usize> {
+        self.active.grow(self.wanted())
+    }
+
+    /// Records that a command took long: it should delay others as little as possible.
+    pub fn note_long_command(&self, now: Uptime) {
+        self.active.note_long_command(now);
     }
 
     /// Number of workers that have not ended.
@@ -126,6 +155,24 @@ impl WorkerPool {
 }
 
 impl Shared {
+    /// Applies the directives about active workers. Connections of workers that become dormant leave them.
+    pub fn change_active_workers(&self, config: &Config) {
+        self.pool.active.follow_config(config);
+    }
+
+    /// Makes workers dormant that the load does not need.
+    pub fn shrink_active_workers(&self, now: Uptime) {
+        let pool = &self.pool;
+        let load = |worker: usize| self.workers.handle(worker).running_permille();
+        let (sum, percent) = match simulation::random_u64() {
+            None => {
+                ((0..pool.active()).map(load).sum(), u64::from(self.config.load().io_threads_shrink_percent))
+            }
+            Some(random) => (random % 3000, 100),
+        };
+        pool.active.shrink(pool.wanted(), sum, percent * 10, now);
+    }
+
     /// Sets the number of workers. Starts the missing ones, and notifies all of the change: surplus workers
     /// retire. If one can't be started or can't serve, the number does not change. Waits until the new workers
     /// are ready.
@@ -238,6 +285,7 @@ impl Shared {
             .threads()
             .map(|(thread, _)| thread)
             .filter(|thread| self.workers.handle(*thread).is_occupied());
-        self.config.load().io_threads_always_active || occupied.filter(is_working).count() > 1
+        self.config.load().io_threads_always_active
+            || self.pool.active() > 1 && occupied.filter(is_working).count() > 1
     }
 }

@@ -1,7 +1,7 @@
 //! Balancing: connections move from busy workers to less busy ones, by the time that their requests take.
 //!
-//! Ten times a second each worker publishes the share of its time in which it worked. One that works clearly longer than the
-//! least busy one measures for such a period how long each connection's requests take, and then moves one connection. Workers
+//! Ten times a second each worker publishes the share of its time in which it had work. One that had clearly more than the
+//! least busy active one moves one connection to it, by the time that the connections' requests have taken recently. Workers
 //! that all work all the time have equal loads, whatever they have: then nothing moves.
 //!
 //! Invariants, by which no connection moves back and forth under a constant load:
@@ -10,12 +10,9 @@
 //! 2. After a move, the worker moves none until both have published loads that include it.
 
 use os::clock::Ticks;
-use os::process::{self, UsageOf};
 
 use super::Worker;
 use crate::connection::token::Token;
-use crate::mail::WorkerHandle;
-use crate::monitoring::statistics::WorkerStatistics;
 
 /// The minimum difference of load at which a worker moves connections to another, in thousandths of its time.
 const UNEVEN_PERMILLE: u64 = 200;
@@ -35,84 +32,49 @@ const REST_COUNT: u32 = 2;
 pub(super) struct Balancing {
     /// Periods left in which it moves no connection.
     rest_count: u32,
-    /// Whether the connections' times are those of the period that now ends.
-    is_measuring: bool,
+    /// Whether the load was uneven in the period before.
+    was_uneven: bool,
 }
 
 /// A connection, and its share of the worker's time in thousandths.
 type Share = (Token, u64);
 
-/// Measures the part of its time that a worker works.
-pub(super) struct LoadMeter {
-    published_at: Ticks,
-    busy_ns_before: u64,
-}
-
-impl LoadMeter {
-    pub(super) fn new() -> Self {
-        Self { published_at: Ticks::now(), busy_ns_before: 0 }
-    }
-
-    /// Publishes the part since the last call, and the CPU time of the thread.
-    pub(super) fn publish(&mut self, handle: &WorkerHandle, statistics: &WorkerStatistics) {
-        let busy_ns = statistics.turn.busy_ns.value();
-        let spent = busy_ns.wrapping_sub(std::mem::replace(&mut self.busy_ns_before, busy_ns));
-        let now = Ticks::now();
-        let passed_ns = now.ns_since(std::mem::replace(&mut self.published_at, now));
-        handle.set_busy_permille(spent * 1000 / passed_ns.max(1));
-        let usage = process::usage(UsageOf::Thread);
-        statistics.cpu.user_us.set(usage.user.as_micros() as u64);
-        statistics.cpu.system_us.set(usage.system.as_micros() as u64);
-    }
-}
-
 impl Worker {
     /// Balances the load, after this worker has published its own.
     pub(super) fn balance_load(&mut self) {
-        let threads = self.shared.pool.wanted();
-        let balancing = &mut self.cron.balancing;
-        let was_measuring = std::mem::take(&mut balancing.is_measuring);
-        if threads < 2 || self.connections.len() < 2 {
+        let was_uneven = std::mem::take(&mut self.cron.balancing.was_uneven);
+        if self.index >= self.shared.pool.active() || self.connections.len() < 2 {
             return;
         }
-        if balancing.rest_count > 0 {
-            balancing.rest_count -= 1;
+        if self.cron.balancing.rest_count > 0 {
+            self.cron.balancing.rest_count -= 1;
             return;
         }
-        let load = |thread: usize| self.shared.workers.handle(thread).busy_permille();
         // A worker in a long turn publishes nothing meanwhile, and what moved to it would stand still.
-        let now = self.uptime();
-        let others = (0..threads).filter(|thread| {
-            *thread != self.index && !self.shared.monitoring.statistics.is_late(*thread, now)
-        });
-        let Some(least) = others.min_by_key(|thread| load(*thread)) else { return };
-        let (own, gap) = (load(self.index), load(self.index).saturating_sub(load(least)));
+        let (Some(least), load) = self.least_busy_other() else { return };
+        let own = self.own_handle().busy_permille();
+        let gap = own.saturating_sub(load);
         if gap <= UNEVEN_PERMILLE {
             return;
         }
-        let chosen = if was_measuring { choose(gap, &self.shares(own)) } else { None };
-        match chosen {
-            Some(token) => {
-                self.start_moving(token, least);
-                self.cron.balancing.rest_count = REST_COUNT;
-            }
-            None => {
-                self.cron.balancing.is_measuring = true;
-                self.connections.iter_mut().for_each(|connection| connection.client.recent_ticks = 0);
-            }
+        self.cron.balancing.was_uneven = true;
+        if was_uneven && let Some(token) = choose(gap, &self.shares(own)) {
+            self.start_moving(token, least);
+            self.cron.balancing.rest_count = REST_COUNT;
         }
     }
 
     /// The connections that can be moved, with their shares of this worker's time, of which it has worked so many
     /// thousandths.
     fn shares(&self, busy_permille: u64) -> Vec<Share> {
-        let all: u64 = self.connections.iter().map(|connection| connection.client.recent_ticks).sum();
+        let now = Ticks::now();
+        let all: u64 = self.connections.iter().map(|connection| connection.client.recent_time.at(now)).sum();
         let share =
             |ticks: u64| (u128::from(ticks) * u128::from(busy_permille) / u128::from(all.max(1))) as u64;
         self.connections
             .iter()
             .filter(|connection| self.can_move(connection))
-            .map(|connection| (connection.client.token, share(connection.client.recent_ticks)))
+            .map(|connection| (connection.client.token, share(connection.client.recent_time.at(now))))
             .collect()
     }
 }

@@ -7,10 +7,11 @@ use reactor::CloseMode;
 use sync::atomic::Ordering;
 
 use super::Worker;
-use super::balancing::{Balancing, LoadMeter};
+use super::balancing::Balancing;
 use super::defragment::Defragmenter;
 use super::expiring::ActiveExpiry;
 use super::replicas::PING;
+use super::scaling::LoadMeter;
 use crate::connection::token::Token;
 use crate::connection::{Closing, Life};
 use crate::persistence::saving;
@@ -42,7 +43,7 @@ pub struct Cron {
     client: usize,
     /// While it stands in for the first worker: when it looks for new connections again.
     pub(super) next_look: Option<Uptime>,
-    load: LoadMeter,
+    pub(super) load: LoadMeter,
     expiry: ActiveExpiry,
     pub(super) balancing: Balancing,
     pub(super) defragmenter: Defragmenter,
@@ -83,7 +84,7 @@ impl Worker {
             self.move_all_away();
         } else if self.clock.uptime >= self.cron.next_balance {
             self.cron.next_balance = self.clock.uptime.plus_ms(BALANCE_MS);
-            self.cron.load.publish(self.own_handle(), self.statistics);
+            self.publish_load();
             self.balance_load();
         }
         if !self.shared.modes.cron_paused.load(Ordering::Relaxed) {
@@ -134,6 +135,7 @@ impl Worker {
             let _ = self.executor.latching.append_for_replicas(PING);
         });
         shared.sample(now);
+        shared.shrink_active_workers(now);
         persist::writer::check_sync(shared, now);
         shared.certificates.check(&shared.config, now);
         shared.duties.end();

@@ -8,20 +8,24 @@ use sync::simulation::planted;
 
 use super::Worker;
 use crate::connection::client::UnblockReply;
+use crate::connection::recent_time::RecentTime;
 use crate::connection::token::Token;
 use crate::connection::{Connection, Life};
 use crate::faults;
 use crate::mail::{Mail, MovedConnection};
 
 impl Worker {
-    /// The running worker with the fewest connections, of those that are not in a long turn; this one if none has fewer.
+    /// The active worker with the fewest connections, of those that are not in a long turn; this one if none has fewer. Where
+    /// the number of active workers follows the load, one that has less work is preferred.
     pub(super) fn least_loaded(&self) -> usize {
-        let now = Uptime::now();
+        let (now, can_scale) = (Uptime::now(), self.shared.pool.can_scale());
         let count = |thread: usize| {
             let is_late = thread != self.index && self.shared.monitoring.statistics.is_late(thread, now);
-            (is_late, self.shared.workers.handle(thread).load())
+            let handle = self.shared.workers.handle(thread);
+            let tenth = if can_scale { handle.busy_permille() / 100 } else { 0 };
+            (is_late, tenth, handle.load())
         };
-        let threads = self.shared.pool.wanted();
+        let threads = self.shared.pool.active();
         let least = (0..threads).min_by_key(|thread| count(*thread)).unwrap_or(0);
         if self.index < threads && count(self.index) <= count(least) { self.index } else { least }
     }
@@ -102,7 +106,7 @@ impl Worker {
             connection.id = id;
             connection.sending.pauses_requests = false;
             connection.input.is_paused = false;
-            connection.client.recent_ticks = 0;
+            connection.client.recent_time = RecentTime::default();
             connection.sending.awaits_disk = false;
             *connection
         });

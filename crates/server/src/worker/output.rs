@@ -184,6 +184,7 @@ impl Worker {
     fn flush_each(&mut self, mut tokens: Vec<Token>) -> Vec<Token> {
         for token in tokens.drain(..) {
             self.flush(token);
+            self.leave_dormant(token);
         }
         tokens
     }

@@ -12,7 +12,7 @@ struct PendingWork {
 }
 
 /// What follows the events of a turn, in this order.
-const AFTER_EVENTS: [PendingWork; 6] = [
+const AFTER_EVENTS: [PendingWork; 7] = [
     PendingWork { is_left: |worker| !worker.arrivals.are_empty(), run: Worker::accept_arrivals },
     PendingWork { is_left: |worker| !worker.encryption.waiting.is_empty(), run: Worker::continue_handshakes },
     PendingWork {
@@ -24,6 +24,7 @@ const AFTER_EVENTS: [PendingWork; 6] = [
         run: |worker| worker.cron.defragmenter.run(&mut worker.executor, worker.shared),
     },
     PendingWork { is_left: |worker| !worker.waits.ready.is_empty(), run: Worker::run_ready },
+    PendingWork { is_left: |worker| worker.scaling.has_leaving(), run: Worker::move_leaving },
     PendingWork {
         is_left: |worker| worker.executor.has_orphans(),
         run: |worker| worker.executor.continue_orphans(&worker.host),

@@ -203,6 +203,23 @@ fn the_mode_field_matches_the_emulated_product() {
 }
 
 #[test]
+fn a_relative_log_file_is_in_the_directory_of_the_server() {
+    let directory = Directory::new("log-file");
+    let server = Directory::new("log-file-server");
+    let log = format!("logfile log\ndir {}\nport 0\nunixsocket /no/such/folder/socket\n", server.0.display());
+    directory.write("server.conf", log);
+    let output = Command::new(env!("CARGO_BIN_EXE_broadloom"))
+        .current_dir(&directory.0)
+        .arg("server.conf")
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let text = std::fs::read_to_string(server.path("log")).unwrap();
+    assert!(text.contains("/no/such/folder/socket"), "{text}");
+    assert!(!directory.0.join("log").exists());
+}
+
+#[test]
 fn unsupported_program_modes_are_refused() {
     let (text, succeeded) = run(&["--sentinel"], "");
     assert!(!succeeded && text.contains("--sentinel is not supported"), "{text}");

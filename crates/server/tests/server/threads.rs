@@ -92,6 +92,72 @@ fn threads_without_descriptors_are_refused_and_change_nothing() {
     });
 }
 
+#[test]
+fn connections_gather_on_one_thread_until_it_has_too_much_work() {
+    let options = ["--io-threads", "2", "--io-threads-always-active", "no"];
+    on_each_backend(&options, |server| {
+        let mut admin = server.client();
+        let mut clients: Vec<_> = (0..4).map(|_| server.client()).collect();
+        clients.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
+        assert_eq!(client_counts(&server, &mut admin), ["clients=5", "clients=0"]);
+        assert_eq!(server.info(&mut admin, "io_threads_active_count"), "1");
+        let stop = Arc::new(AtomicBool::new(false));
+        let floods = clients.into_iter().map(|mut client| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                client.text(&["SETRANGE", "bits", "10000", "x"]);
+                let requests = b"*2\r\n$8\r\nBITCOUNT\r\n$4\r\nbits\r\n".repeat(100);
+                while !stop.load(Ordering::Relaxed) {
+                    client.send_raw(&requests);
+                    (0..100).for_each(|_| drop(client.receive().unwrap()));
+                }
+                client
+            })
+        });
+        let floods: Vec<_> = floods.collect();
+        wait_for(|| (server.info(&mut admin, "io_threads_active_count") == "2").then_some(()));
+        wait_for(|| (client_counts(&server, &mut admin)[1] != "clients=0").then_some(()));
+        stop.store(true, Ordering::Relaxed);
+        let mut clients: Vec<_> = floods.into_iter().map(|flood| flood.join().unwrap()).collect();
+        wait_for(|| (server.info(&mut admin, "io_threads_active_count") == "1").then_some(()));
+        // A connection leaves the dormant thread after its next request.
+        clients.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
+        wait_for(|| (client_counts(&server, &mut admin) == ["clients=5", "clients=0"]).then_some(()));
+    });
+}
+
+#[test]
+fn a_client_with_a_long_command_leaves_the_others() {
+    let options = ["--io-threads", "2", "--io-threads-always-active", "no", "--enable-debug-command", "yes"];
+    on_each_backend(&options, |server| {
+        let (mut admin, mut slow) = (server.client(), server.client());
+        wait_for(|| {
+            assert_eq!(slow.text(&["DEBUG", "SLEEP", "0.005"]), "OK");
+            (client_counts(&server, &mut admin) == ["clients=1", "clients=1"]).then_some(())
+        });
+        assert_eq!(server.info(&mut admin, "io_threads_active_count"), "2");
+    });
+}
+
+#[test]
+fn the_least_number_of_serving_threads_is_configured() {
+    on_each_backend(&["--io-threads", "3", "--io-threads-always-active", "no"], |server| {
+        let mut admin = server.client();
+        for (directive, value, expected) in [
+            ("io-threads-min", "2", "2"),
+            ("io-threads-always-active", "yes", "3"),
+            ("io-threads-always-active", "no", "2"),
+            ("io-threads-min", "64", "3"),
+            ("io-threads-min", "1", "1"),
+        ] {
+            assert_eq!(admin.text(&["CONFIG", "SET", directive, value]), "OK");
+            assert_eq!(server.info(&mut admin, "io_threads_active_count"), expected, "{directive} {value}");
+        }
+        let refusal = admin.text(&["CONFIG", "SET", "io-threads-min", "0"]);
+        assert!(refusal.contains("argument must be between 1 and"), "{refusal}");
+    });
+}
+
 /// The number of clients of each of two threads.
 fn client_counts(server: &Server, admin: &mut support::Client) -> Vec<String> {
     let count = |line: String| line.split(',').next().unwrap().to_owned();

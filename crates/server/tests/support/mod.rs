@@ -103,6 +103,8 @@ impl Server {
                 .args(first)
                 .args(["--bind", "127.0.0.1", "--save", "", "--loglevel", "verbose", "--port"])
                 .arg(port.to_string())
+                // So that a test has its connections on several threads without load.
+                .args(["--io-threads-always-active", "yes"])
                 .args(options)
                 .envs(environment.iter().copied())
                 .stdout(Stdio::piped())

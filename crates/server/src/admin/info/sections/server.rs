@@ -71,6 +71,8 @@ pub static FIGURES: &[Figure] = figures! { |all|
     text "config_file" = config_file(all);
     /// Whether several workers run.
     gauge "io_threads_active" = all.shared.several_threads_work();
+    /// The number of workers that serve connections; it follows the load.
+    gauge "io_threads_active_count" = all.shared.pool.active();
     /// The directive `availability-zone`.
     text "availability_zone" = &*all.config.availability_zone;
     /// A kind of address that the server listens on: its name, its addresses, and its port.

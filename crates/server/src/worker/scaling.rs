@@ -1,0 +1,283 @@
+//! Scaling: the number of active workers follows the load, see [`ActiveWorkers`](crate::shared::active_workers).
+//!
+//! - A worker that had work all the time for [`WINDOW_NS`] leaves half of its load to the least busy active worker, or to a
+//!   dormant one, which becomes active.
+//! - A command that took long moves its connection away from the others, which would wait for the next one.
+//! - Connections of a dormant worker leave it when they have output. Those without anything to do stay and cost nothing.
+//!
+//! A connection that is to leave waits in [`Scaling::leaving`] for its turn, as a move takes time on both sides.
+
+use std::collections::VecDeque;
+
+use os::clock::Ticks;
+use os::process::{self, UsageOf};
+use os::run_times::{RunTime, RunTimes};
+use sync::simulation;
+
+use super::Worker;
+use crate::connection::token::Token;
+use crate::monitoring::statistics::WorkerStatistics;
+
+/// The time in nanoseconds after which a worker decides whether it is overloaded.
+const WINDOW_NS: u64 = 20_000_000;
+
+/// The share of the time, in thousandths, from which on a worker had work all the time.
+const BUSY_PERMILLE: u64 = 970;
+
+/// The share of the time that such a worker must have run: if it only waited for its CPU, another worker would wait, too.
+const RUNNING_PERMILLE_MIN: u64 = 350;
+
+/// An active worker with less work takes over load before a dormant one does, in thousandths of its time.
+const RECEIVING_PERMILLE_MAX: u64 = 500;
+
+/// The windows after a decision in which a worker decides nothing: its load includes what is about to move.
+const REST_COUNT: u32 = 2;
+
+/// The minimum share of a worker's load that is worth another worker, in thousandths.
+const MOVED_PERMILLE_MIN: u64 = 100;
+
+/// The time in nanoseconds from which on a batch, which yields earlier if it has several commands, has a long command.
+pub(super) const LONG_COMMAND_NS: u64 = 1_000_000;
+
+/// The most connections that leave a worker in a turn.
+const LEAVING_COUNT_MAX: usize = 64;
+
+/// The most connections that wait to leave a dormant worker; further ones leave with a later output.
+const WAITING_COUNT_MAX: usize = 1024;
+
+/// A worker's part in scaling.
+pub(super) struct Scaling {
+    /// Whether the worker was dormant when its turn began.
+    is_dormant: bool,
+    /// Connections that leave for these workers.
+    leaving: VecDeque<(Token, usize)>,
+    window: LoadMeter,
+    /// Windows left in which it decides nothing.
+    rest_count: u32,
+}
+
+/// Measures the load of the calling worker since the last measurement.
+pub(super) struct LoadMeter {
+    times: RunTimes,
+    began: Ticks,
+    before: RunTime,
+}
+
+/// Shares of the time, in thousandths.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
+    /// The worker had work.
+    pub(super) busy_permille: u64,
+    /// It ran on a CPU.
+    pub(super) running_permille: u64,
+}
+
+impl Scaling {
+    /// To be called by the worker.
+    pub(super) fn new() -> Self {
+        Self { is_dormant: false, leaving: VecDeque::new(), window: LoadMeter::new(), rest_count: 0 }
+    }
+
+    pub(super) fn has_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+}
+
+impl LoadMeter {
+    /// To be called by the worker.
+    pub(super) fn new() -> Self {
+        Self { times: RunTimes::of_this_thread(), began: Ticks::now(), before: RunTime::default() }
+    }
+
+    /// Returns the load until now, and begins the next measurement.
+    pub(super) fn measure(&mut self, statistics: &WorkerStatistics) -> Load {
+        let now = Ticks::now();
+        let time = match simulation::is_simulated() {
+            false => self.times.read(),
+            true => RunTime { running_ns: statistics.turn.busy_ns.value(), waiting_ns: 0 },
+        };
+        let passed_ns = now.ns_since(std::mem::replace(&mut self.began, now)).max(1);
+        let before = std::mem::replace(&mut self.before, time);
+        let running_ns = time.running_ns.saturating_sub(before.running_ns);
+        let waiting_ns = time.waiting_ns.saturating_sub(before.waiting_ns);
+        Load {
+            busy_permille: (running_ns + waiting_ns) * 1000 / passed_ns,
+            running_permille: running_ns * 1000 / passed_ns,
+        }
+    }
+}
+
+impl Worker {
+    /// At the beginning of a turn: determines whether this worker is dormant.
+    #[inline]
+    pub(super) fn update_dormancy(&mut self) {
+        self.scaling.is_dormant = self.index >= self.shared.pool.active() && !self.ending.is_retiring;
+    }
+
+    /// At the end of a turn: leaves load to another worker if there was too much.
+    #[inline]
+    pub(super) fn scale(&mut self, now: Ticks) {
+        if now.ns_since(self.scaling.window.began) >= WINDOW_NS {
+            self.end_window(now);
+        }
+    }
+
+    #[cold]
+    fn end_window(&mut self, now: Ticks) {
+        let pool = &self.shared.pool;
+        let load = self.scaling.window.measure(self.statistics);
+        if !pool.can_scale() || self.ending.is_retiring || self.ending.is_stopping {
+            return;
+        }
+        if self.scaling.rest_count > 0 {
+            self.scaling.rest_count -= 1;
+            return;
+        }
+        let percent = u64::from(self.executor.settings.config.io_threads_grow_percent);
+        let is_overloaded = match simulation::random_u64() {
+            None => {
+                load.running_permille >= percent * 10
+                    || load.busy_permille >= BUSY_PERMILLE && load.running_permille >= RUNNING_PERMILLE_MIN
+            }
+            Some(random) => random % 3 == 0,
+        };
+        if is_overloaded && self.scaling.leaving.is_empty() {
+            self.leave_half(now);
+        }
+    }
+
+    /// Leaves half of the load to another worker, if it consists of several connections.
+    fn leave_half(&mut self, now: Ticks) {
+        let shares: Vec<(Token, u64)> = self
+            .connections
+            .iter()
+            .filter(|connection| self.can_move(connection))
+            .map(|connection| (connection.client.token, connection.client.recent_time.at(now)))
+            .filter(|(_, share)| *share > 0)
+            .collect();
+        let moved = half_of(shares);
+        if moved.is_empty() {
+            return;
+        }
+        self.scaling.rest_count = REST_COUNT;
+        let workers = &self.shared.workers;
+        let (least, _) = self.least_busy_other();
+        let receiving = least.filter(|least| workers.handle(*least).busy_permille() < RECEIVING_PERMILLE_MAX);
+        let Some(to) = receiving.or_else(|| self.shared.pool.grow()) else { return };
+        log::debug!("Thread {} moves {} connections to thread {to}", self.index, moved.len());
+        self.scaling.leaving.extend(moved.into_iter().map(|token| (token, to)));
+    }
+
+    /// The least busy other active worker that is not in a long turn, and its load in thousandths.
+    pub(super) fn least_busy_other(&self) -> (Option<usize>, u64) {
+        let now = self.uptime();
+        let load = |thread: usize| self.shared.workers.handle(thread).busy_permille();
+        let least = (0..self.shared.pool.active())
+            .filter(|thread| {
+                *thread != self.index && !self.shared.monitoring.statistics.is_late(*thread, now)
+            })
+            .min_by_key(|thread| load(*thread));
+        (least, least.map_or(0, load))
+    }
+
+    /// Moves a connection with a long command to the active worker with the fewest connections, or to a dormant one if this
+    /// one is alone.
+    #[cold]
+    pub(super) fn isolate_after_long_command(&mut self, token: Token) {
+        let pool = &self.shared.pool;
+        if !pool.can_scale() || self.connections.len() < 2 || self.ending.is_retiring || self.waited_for_cpu()
+        {
+            return;
+        }
+        pool.note_long_command(self.clock.uptime);
+        let to = match pool.active() {
+            1 => pool.grow(),
+            _ => Some(self.least_loaded())
+                .filter(|to| self.shared.workers.handle(*to).load() + 1 < self.connections.len() as u64),
+        };
+        if let Some(to) = to {
+            self.scaling.leaving.push_back((token, to));
+        }
+    }
+
+    /// Whether this thread has waited for its CPU for long in this window: then a command took long for that reason.
+    fn waited_for_cpu(&self) -> bool {
+        let window = &self.scaling.window;
+        !simulation::is_simulated()
+            && window.times.read().waiting_ns.saturating_sub(window.before.waiting_ns) > LONG_COMMAND_NS / 2
+    }
+
+    /// After output of a connection: if this worker is dormant, the connection leaves it.
+    #[inline]
+    pub(super) fn leave_dormant(&mut self, token: Token) {
+        if self.scaling.is_dormant && self.scaling.leaving.len() < WAITING_COUNT_MAX {
+            self.scaling.leaving.push_back((token, self.least_loaded()));
+        }
+    }
+
+    /// Moves connections that are to leave.
+    pub(super) fn move_leaving(&mut self) {
+        // The output that is sent before the moves is no reason for further ones.
+        self.scaling.is_dormant = false;
+        for _ in 0..LEAVING_COUNT_MAX {
+            let Some((token, to)) = self.scaling.leaving.pop_front() else { break };
+            if to != self.index && to < self.shared.pool.wanted() {
+                self.start_moving(token, to);
+            }
+        }
+        self.update_dormancy();
+    }
+
+    /// Publishes the load since the last call, and the CPU time of the thread.
+    pub(super) fn publish_load(&mut self) {
+        let load = self.cron.load.measure(self.statistics);
+        self.own_handle().set_load(load.busy_permille, load.running_permille);
+        let usage = process::usage(UsageOf::Thread);
+        self.statistics.cpu.user_us.set(usage.user.as_micros() as u64);
+        self.statistics.cpu.system_us.set(usage.system.as_micros() as u64);
+    }
+}
+
+/// The connections with about half of the sum of the shares, as few as possible; none if no half is worth a move.
+fn half_of(mut shares: Vec<(Token, u64)>) -> Vec<Token> {
+    shares.sort_by_key(|(_, share)| std::cmp::Reverse(*share));
+    let mut halves = [(0, Vec::new()), (0, Vec::new())];
+    for (token, share) in shares {
+        let lighter = usize::from(halves[1].0 < halves[0].0);
+        halves[lighter].0 += share;
+        halves[lighter].1.push(token);
+    }
+    let sum = halves[0].0 + halves[1].0;
+    if halves.iter().any(|(share, _)| share * 1000 < sum * MOVED_PERMILLE_MIN) {
+        return Vec::new();
+    }
+    let [(_, first), (_, second)] = halves;
+    if second.len() <= first.len() { second } else { first }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(shares: &[u64], expected: &[u64]) {
+        let numbered = (0..).map(Token).zip(shares.iter().copied()).collect();
+        let mut moved: Vec<u64> = half_of(numbered).iter().map(|token| shares[token.0 as usize]).collect();
+        moved.sort_unstable();
+        assert_eq!(moved, expected, "of {shares:?}");
+    }
+
+    #[test]
+    fn half_of_the_load_moves() {
+        check(&[10; 6], &[10; 3]);
+        check(&[10; 7], &[10; 3]);
+        check(&[100, 10, 10, 10, 10, 10, 10], &[100]);
+        check(&[60, 50, 40, 30, 20], &[40, 60]);
+    }
+
+    #[test]
+    fn what_one_connection_needs_is_not_divided() {
+        check(&[], &[]);
+        check(&[100], &[]);
+        check(&[1000, 5, 5], &[]);
+    }
+}
