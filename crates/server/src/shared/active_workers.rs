@@ -9,14 +9,21 @@
 //!    `io-threads-always-active` all.
 //! 2. The number grows by a worker that is overloaded ([`ActiveWorkers::grow`]), and falls when the load of all would have
 //!    fitted into fewer for half a second, and no command was long for five seconds ([`ActiveWorkers::shrink`]).
+//! 3. If it grows again soon after it has fallen, the load must be low for twice as long before it falls the next time.
 
 use base::limits::THREAD_COUNT_MAX;
 use config::Config;
 use os::clock::Uptime;
 use sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// How long the load must be low before the number falls, in milliseconds.
-const LOW_MS: i64 = 500;
+/// How long the load must be low before the number falls, in milliseconds: at first, and at most.
+const LOW_MS_MIN: i64 = 500;
+const LOW_MS_MAX: i64 = 32_000;
+
+/// If the number has grown within so many milliseconds after it has fallen, the load was not low for long enough; if not
+/// within so many milliseconds, it was.
+const SOON_MS: i64 = 5000;
+const LATE_MS: i64 = 60_000;
 
 /// How long the number does not fall after a command that took long, in milliseconds.
 const LONG_COMMAND_MS: i64 = 5000;
@@ -28,6 +35,10 @@ pub struct ActiveWorkers {
     count_min: AtomicUsize,
     /// Since when the load has been low, in milliseconds of the monotonic clock; 0: it is not.
     low_since_ms: AtomicI64,
+    /// When the number has last fallen, likewise.
+    fallen_ms: AtomicI64,
+    /// How long the load must be low, besides [`LOW_MS_MIN`].
+    longer_ms: AtomicI64,
     /// When a command last took long, likewise.
     long_command_ms: AtomicI64,
 }
@@ -63,12 +74,21 @@ impl ActiveWorkers {
 
     /// Makes one more of so many workers active. Returns its index, or `None` if all are.
     #[must_use]
-    pub fn grow(&self, workers: usize) -> Option<usize> {
+    pub fn grow(&self, workers: usize, now: Uptime) -> Option<usize> {
         let before = self.count.load(Ordering::Relaxed);
         let active = self.count(workers);
         self.low_since_ms.store(0, Ordering::Relaxed);
         let has_grown = active < workers
             && self.count.compare_exchange(before, active + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if has_grown {
+            let longer_ms = self.longer_ms.load(Ordering::Relaxed);
+            let longer_ms = match now.to_raw() - self.fallen_ms.load(Ordering::Relaxed) {
+                ..SOON_MS => (2 * longer_ms + LOW_MS_MIN).min(LOW_MS_MAX),
+                LATE_MS.. => 0,
+                _ => longer_ms,
+            };
+            self.longer_ms.store(longer_ms, Ordering::Relaxed);
+        }
         has_grown.then_some(active)
     }
 
@@ -89,27 +109,29 @@ impl ActiveWorkers {
             return;
         }
         let long_command = Uptime::from_raw(self.long_command_ms.load(Ordering::Relaxed));
-        if now.ms_since(Uptime::from_raw(since)) < LOW_MS
+        let low_ms = LOW_MS_MIN + self.longer_ms.load(Ordering::Relaxed);
+        if now.ms_since(Uptime::from_raw(since)) < low_ms
             || (long_command.to_raw() != 0 && now.ms_since(long_command) < LONG_COMMAND_MS)
         {
             return;
         }
         self.low_since_ms.store(now.to_raw(), Ordering::Relaxed);
         let fewer = needed.max(active.div_ceil(2)).min(active - 1);
-        // It has grown meanwhile.
-        let _ = self.count.compare_exchange(before, fewer, Ordering::Relaxed, Ordering::Relaxed);
+        // Otherwise it has grown meanwhile.
+        if self.count.compare_exchange(before, fewer, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.fallen_ms.store(now.to_raw(), Ordering::Relaxed);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
-    fn active(lines: &str) -> ActiveWorkers {
-        let mut config = Config::default();
-        config.io_threads_always_active = lines == "always";
-        config.io_threads_min = lines.parse().unwrap_or(1);
-        ActiveWorkers::new(&config)
+    fn active(count_min: u32) -> ActiveWorkers {
+        ActiveWorkers::new(&Config { io_threads_min: count_min, ..Config::default() })
     }
 
     fn at(ms: i64) -> Uptime {
@@ -118,34 +140,32 @@ mod tests {
 
     #[test]
     fn the_number_grows_to_that_of_the_workers() {
-        let active = active("");
+        let active = active(1);
         assert_eq!(active.count(3), 1);
-        assert_eq!([active.grow(3), active.grow(3), active.grow(3)], [Some(1), Some(2), None]);
+        assert_eq!([(); 3].map(|()| active.grow(3, at(0))), [Some(1), Some(2), None]);
         assert_eq!((active.count(3), active.count(2), active.count(8)), (3, 2, 3));
     }
 
     #[test]
     fn it_follows_the_directives() {
-        let active = active("2");
+        let active = active(2);
         assert_eq!((active.count(1), active.count(4)), (1, 2));
-        assert_eq!(active.grow(4), Some(2));
-        let mut config = Config::default();
-        config.io_threads_always_active = true;
-        active.follow_config(&config);
-        assert!(active.count(4) == 4 && !active.can_change(4) && active.grow(4).is_none());
+        assert_eq!(active.grow(4, at(0)), Some(2));
+        active.follow_config(&Config { io_threads_always_active: true, ..Config::default() });
+        assert!(active.count(4) == 4 && !active.can_change(4) && active.grow(4, at(0)).is_none());
         active.follow_config(&Config::default());
         assert!(active.count(4) == 3 && active.can_change(4));
     }
 
     #[test]
     fn it_falls_after_half_a_second_of_low_load() {
-        let active = active("");
-        (0..7).for_each(|_| drop(active.grow(8)));
+        let active = active(1);
+        assert_eq!([(); 7].map(|()| active.grow(8, at(100_000))).last(), Some(&Some(7)));
         assert_eq!(active.count(8), 8);
-        let mut ms = 1000;
-        let mut after = |active: &ActiveWorkers, load: u64, passed: i64| {
-            ms += passed;
-            active.shrink(8, load, 450, at(ms));
+        let ms = Cell::new(101_000);
+        let after = |active: &ActiveWorkers, load: u64, passed: i64| {
+            ms.set(ms.get() + passed);
+            active.shrink(8, load, 450, at(ms.get()));
             active.count(8)
         };
         assert_eq!(after(&active, 100, 0), 8);
@@ -155,16 +175,35 @@ mod tests {
         assert_eq!(after(&active, 100, 1), 4, "at most half at once");
         assert_eq!(after(&active, 1300, 500), 3, "as many as the load needs");
         assert_eq!(after(&active, 100, 500), 2);
-        active.note_long_command(at(ms));
+        active.note_long_command(at(ms.get()));
         assert_eq!(after(&active, 0, 4999), 2);
         assert_eq!(after(&active, 0, 1), 1);
         assert_eq!(after(&active, 0, 5000), 1);
     }
 
     #[test]
+    fn it_falls_later_if_it_has_grown_again_soon() {
+        let active = active(1);
+        let mut ms = 100_000;
+        let mut low_ms = |pause_ms: i64| {
+            ms += pause_ms;
+            assert_eq!(active.grow(2, at(ms)), Some(1));
+            let began = ms;
+            while active.count(2) == 2 {
+                active.shrink(2, 0, 450, at(ms));
+                ms += 100;
+            }
+            ms -= 100;
+            ms - began
+        };
+        assert_eq!([low_ms(0), low_ms(4000), low_ms(4000)], [500, 1000, 2000]);
+        assert_eq!([low_ms(10_000), low_ms(60_000), low_ms(4000)], [2000, 500, 1000]);
+    }
+
+    #[test]
     fn it_does_not_fall_with_a_limit_of_zero() {
-        let active = active("");
-        let _ = active.grow(2);
+        let active = active(1);
+        let _ = active.grow(2, at(0));
         [1000, 2000, 3000].iter().for_each(|ms| active.shrink(2, 0, 0, at(*ms)));
         assert_eq!(active.count(2), 2);
     }

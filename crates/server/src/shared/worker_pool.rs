@@ -103,8 +103,8 @@ impl WorkerPool {
 
     /// Makes a dormant worker active. Returns its index; `None` if all are active.
     #[must_use]
-    pub fn grow(&self) -> Option<usize> {
-        self.active.grow(self.wanted())
+    pub fn grow(&self, now: Uptime) -> Option<usize> {
+        self.active.grow(self.wanted(), now)
     }
 
     /// Records that a command took long: it should delay others as little as possible.

@@ -1,6 +1,6 @@
 //! Scaling: the number of active workers follows the load, see [`ActiveWorkers`](crate::shared::active_workers).
 //!
-//! - A worker that had work all the time for [`WINDOW_NS`] leaves half of its load to the least busy active worker, or to a
+//! - A worker that had too much work for [`WINDOW_NS`] leaves half of its load to the least busy active worker, or to a
 //!   dormant one, which becomes active.
 //! - A command that took long moves its connection away from the others, which would wait for the next one.
 //! - Connections of a dormant worker leave it when they have output. Those without anything to do stay and cost nothing.
@@ -26,6 +26,9 @@ const BUSY_PERMILLE: u64 = 970;
 
 /// The share of the time that such a worker must have run: if it only waited for its CPU, another worker would wait, too.
 const RUNNING_PERMILLE_MIN: u64 = 350;
+
+/// The windows in a row after which a worker that waits for its CPU counts as overloaded: other programs may need it for a moment.
+const WAITING_COUNT_MIN: u32 = 2;
 
 /// An active worker with less work takes over load before a dormant one does, in thousandths of its time.
 const RECEIVING_PERMILLE_MAX: u64 = 500;
@@ -54,6 +57,8 @@ pub(super) struct Scaling {
     window: LoadMeter,
     /// Windows left in which it decides nothing.
     rest_count: u32,
+    /// Windows until now in which it always ran or waited for its CPU.
+    waiting_count: u32,
 }
 
 /// Measures the load of the calling worker since the last measurement.
@@ -75,7 +80,13 @@ pub(super) struct Load {
 impl Scaling {
     /// To be called by the worker.
     pub(super) fn new() -> Self {
-        Self { is_dormant: false, leaving: VecDeque::new(), window: LoadMeter::new(), rest_count: 0 }
+        Self {
+            is_dormant: false,
+            leaving: VecDeque::new(),
+            window: LoadMeter::new(),
+            rest_count: 0,
+            waiting_count: 0,
+        }
     }
 
     pub(super) fn has_leaving(&self) -> bool {
@@ -134,11 +145,10 @@ impl Worker {
             return;
         }
         let percent = u64::from(self.executor.settings.config.io_threads_grow_percent);
+        let waits = load.busy_permille >= BUSY_PERMILLE && load.running_permille >= RUNNING_PERMILLE_MIN;
+        self.scaling.waiting_count = if waits { self.scaling.waiting_count + 1 } else { 0 };
         let is_overloaded = match simulation::random_u64() {
-            None => {
-                load.running_permille >= percent * 10
-                    || load.busy_permille >= BUSY_PERMILLE && load.running_permille >= RUNNING_PERMILLE_MIN
-            }
+            None => load.running_permille >= percent * 10 || self.scaling.waiting_count >= WAITING_COUNT_MIN,
             Some(random) => random % 3 == 0,
         };
         if is_overloaded && self.scaling.leaving.is_empty() {
@@ -163,7 +173,8 @@ impl Worker {
         let workers = &self.shared.workers;
         let (least, _) = self.least_busy_other();
         let receiving = least.filter(|least| workers.handle(*least).busy_permille() < RECEIVING_PERMILLE_MAX);
-        let Some(to) = receiving.or_else(|| self.shared.pool.grow()) else { return };
+        let now = self.clock.uptime;
+        let Some(to) = receiving.or_else(|| self.shared.pool.grow(now)) else { return };
         log::debug!("Thread {} moves {} connections to thread {to}", self.index, moved.len());
         self.scaling.leaving.extend(moved.into_iter().map(|token| (token, to)));
     }
@@ -191,7 +202,7 @@ impl Worker {
         }
         pool.note_long_command(self.clock.uptime);
         let to = match pool.active() {
-            1 => pool.grow(),
+            1 => pool.grow(self.clock.uptime),
             _ => Some(self.least_loaded())
                 .filter(|to| self.shared.workers.handle(*to).load() + 1 < self.connections.len() as u64),
         };
@@ -271,7 +282,7 @@ mod tests {
         check(&[10; 6], &[10; 3]);
         check(&[10; 7], &[10; 3]);
         check(&[100, 10, 10, 10, 10, 10, 10], &[100]);
-        check(&[60, 50, 40, 30, 20], &[40, 60]);
+        check(&[60, 50, 40, 30, 20], &[40, 50]);
     }
 
     #[test]
