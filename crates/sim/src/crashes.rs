@@ -21,6 +21,7 @@ use trials::random::Random;
 use trials::reply::Reply;
 
 use crate::connection::{Connection, text_of};
+use crate::plan::active_workers;
 use crate::replay;
 use crate::world::lock;
 
@@ -39,6 +40,7 @@ const ORDER_COUNT_MAX: usize = 8;
 struct Setting {
     policy: &'static str,
     thread_count: usize,
+    active_workers: &'static str,
     client_count: usize,
     change_count: usize,
     crash_count: usize,
@@ -66,7 +68,7 @@ struct Crash {
 }
 
 impl Setting {
-    fn draw(random: &mut Random) -> Self {
+    fn draw(seed: u64, random: &mut Random) -> Self {
         let policy = *random.pick(&["always", "always", "always", "everysec", "no"]);
         let first = random.below(OPERATION_COUNT_MAX) as u64;
         let failing = match random.below(7) {
@@ -81,6 +83,7 @@ impl Setting {
         Self {
             policy,
             thread_count: 1 + random.below(3),
+            active_workers: active_workers(seed),
             client_count: 2 + random.below(3),
             change_count: 10 + random.below(CHANGE_COUNT_MAX - 10),
             crash_count: 1 + random.below(3),
@@ -99,9 +102,9 @@ impl Setting {
     }
 
     fn config(&self, port: u16) -> String {
-        let (threads, policy) = (self.thread_count, self.policy);
+        let (threads, policy, active) = (self.thread_count, self.policy, self.active_workers);
         format!(
-            "bind 127.0.0.1\nport {port}\nio-threads {threads}\nsave \"\"\nappendonly yes\nappendfsync {policy}\nsnapshot-cpu-percent 100\n\
+            "bind 127.0.0.1\nport {port}\nio-threads {threads}\n{active}save \"\"\nappendonly yes\nappendfsync {policy}\nsnapshot-cpu-percent 100\n\
              aof-load-corrupt-tail-max-size 1073741824\n"
         )
     }
@@ -113,7 +116,7 @@ impl Setting {
 /// If a check fails.
 pub fn serve_and_crash(seed: u64) {
     let mut random = Random::new(seed);
-    let setting = Setting::draw(&mut random);
+    let setting = Setting::draw(seed, &mut random);
     let disk = CrashingDisk::new(random.next_u64(), Failing::Nothing);
     replay::use_disk(&disk);
     let address = SocketAddr::from(ADDRESS);

@@ -28,7 +28,7 @@ use trials::random::Random;
 use trials::reply::Reply;
 
 use crate::connection::{Connection, text_of};
-use crate::plan::{Focus, Race};
+use crate::plan::{Focus, Race, active_workers};
 use crate::replay;
 use crate::world::lock;
 
@@ -64,7 +64,10 @@ struct Setting {
     /// Whether clients send changes to the former primary while it becomes a replica.
     has_late_writes: bool,
     restart_count: usize,
+    /// Whether replicas whose links are cut need all data.
+    forgets_history: bool,
     policy: Option<&'static str>,
+    active_workers: &'static str,
 }
 
 /// State shared by the threads of a run.
@@ -87,7 +90,7 @@ struct RunState {
 }
 
 impl Setting {
-    fn draw(random: &mut Random) -> Self {
+    fn draw(seed: u64, random: &mut Random) -> Self {
         Self {
             client_count: 2 + random.below(3),
             change_count: 10 + random.below(CHANGE_COUNT_MAX - 10),
@@ -100,12 +103,26 @@ impl Setting {
             has_late_writes: random.below(2) == 0,
             policy: *random.pick(&[None, None, Some("everysec"), Some("always")]),
             restart_count: 0,
+            forgets_history: false,
+            active_workers: active_workers(seed),
         }
     }
 
     /// With late writes in each failover, and nothing else that costs a replica the stream of its new primary.
     fn racing(self) -> Self {
         Self { failover_count: 2, ends_primary: false, diverges: false, has_late_writes: true, ..self }
+    }
+
+    /// With full synchronisations beside changes.
+    fn cutting(self) -> Self {
+        Self {
+            failover_count: 0,
+            restart_count: 0,
+            cut_count: 2,
+            change_count: CHANGE_COUNT_MAX,
+            forgets_history: true,
+            ..self
+        }
     }
 
     /// The configuration of a server that replicates `primary`, if there is one.
@@ -119,9 +136,10 @@ impl Setting {
             None => String::new(),
         };
         format!(
-            "bind 127.0.0.1\nport {}\nio-threads 2\nsave \"\"\ndbfilename dump-{server}.rdb\nsnapshot-cpu-percent 100\n\
+            "bind 127.0.0.1\nport {}\nio-threads 2\n{}save \"\"\ndbfilename dump-{server}.rdb\nsnapshot-cpu-percent 100\n\
              repl-diskless-sync-delay 0\nrepl-backlog-size {}\nrepl-timeout 60\nenable-debug-command yes\n{file}{replicaof}",
             port(server),
+            self.active_workers,
             self.backlog_size
         )
     }
@@ -143,8 +161,12 @@ pub fn serve_and_fail_over(seed: u64, focus: Focus) {
     let mut random = Random::new(seed);
     let mut restarts = Random::new(!seed);
     let restart_count = restarts.below(2) * (1 + restarts.below(3));
-    let drawn = Setting { restart_count, ..Setting::draw(&mut random) };
-    let setting = if focus == Focus::Race(Race::Roles) { drawn.racing() } else { drawn };
+    let drawn = Setting { restart_count, ..Setting::draw(seed, &mut random) };
+    let setting = match focus {
+        Focus::Race(Race::Roles) => drawn.racing(),
+        Focus::Race(Race::Cuts) => drawn.cutting(),
+        _ => drawn,
+    };
     let disk = CrashingDisk::new(random.next_u64(), Failing::Nothing);
     replay::use_disk(&disk);
     let servers = (0..SERVER_COUNT).map(|server| Some(start(&setting, server, None))).collect();
@@ -453,6 +475,9 @@ fn cut(state: &RunState, mut random: Random) {
         let kind = *random.pick(&["replica", "master"]);
         let server = random.below(SERVER_COUNT);
         if let Ok(mut admin) = Connection::try_open(address(server), "cutter") {
+            if state.setting.forgets_history {
+                drop(admin.try_call(&["DEBUG", "CHANGE-REPL-ID"]));
+            }
             // An error while the server loads or ends.
             drop(admin.try_call(&["CLIENT", "KILL", "TYPE", kind]));
         }

@@ -165,7 +165,7 @@ pub static ALL: &[Known] = &[
     Known {
         fault: replication::faults::STALE_CUT,
         signs: &[],
-        focus: Focus::Anything,
+        focus: Focus::Race(Race::Cuts),
         scenario: Scenario::Failovers,
         seed_count_max: 150,
     },

@@ -124,6 +124,9 @@ pub enum Race {
     Broadcasts,
     /// A server loses its role while admitted requests have not run. Only by [`Focus`], in runs with failovers.
     Roles,
+    /// Snapshots for replicas are cut while changes are in the log and not yet in the stream. Only by [`Focus`], in runs with
+    /// failovers.
+    Cuts,
 }
 
 /// What the plans of all seeds have in common.
@@ -155,6 +158,13 @@ pub struct Disturbances {
     pub limits_descriptors: bool,
     /// `SCAN`, `FLUSHDB`, `INFO`, `CLIENT LIST` and similar commands.
     pub inspects: bool,
+}
+
+/// The lines of the configuration about active workers: in one of four seeds their number grows and shrinks at random, in the
+/// others connections are always on all workers, where more of their steps meet.
+#[must_use]
+pub fn active_workers(seed: u64) -> &'static str {
+    if seed % 4 == 3 { "" } else { "io-threads-always-active yes\n" }
 }
 
 /// The plan of a seed.
@@ -212,7 +222,7 @@ impl Plan {
             Some(Race::Tables) => loads = vec![Load::LookAhead],
             Some(Race::Pauses | Race::Moves) => loads = vec![Load::Pauses],
             Some(Race::Broadcasts) => loads = vec![Load::Caches],
-            Some(Race::Roles) | None => {}
+            Some(Race::Roles | Race::Cuts) | None => {}
         }
         // Drawn apart, so that the other loads of a seed stay as they are.
         let mut apart = Random::new(seed ^ 0x5C21_9700);
@@ -343,6 +353,7 @@ impl Race {
             Self::Tables => vec![(Gap::MemoryReplaced, 50), (Gap::MemoryFound, 15)],
             Self::Pauses | Self::Broadcasts | Self::Roles => vec![(Gap::Admitted, 20)],
             Self::Moves => vec![(Gap::ReceiverChosen, 30)],
+            Self::Cuts => vec![(Gap::ChangesAppended, 40)],
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::connection::Connection;
 use crate::crashes::serve_and_crash;
 use crate::failovers::serve_and_fail_over;
 use crate::observer::Observer;
-use crate::plan::{Focus, Plan};
+use crate::plan::{Focus, Plan, active_workers};
 use crate::replay;
 use crate::workload;
 use crate::world::{World, lock};
@@ -135,9 +135,10 @@ fn serve_and_load(world: &Arc<World>) {
     let plan = &world.plan;
     let busy_ms = plan.busy_ms();
     let config = format!(
-        "bind 127.0.0.1\nport {}\nio-threads {}\nmaxclients 1000\nsave \"\"\nbusy-reply-threshold {busy_ms}\n{}",
+        "bind 127.0.0.1\nport {}\nio-threads {}\n{}maxclients 1000\nsave \"\"\nbusy-reply-threshold {busy_ms}\n{}",
         ADDRESS.1,
         plan.thread_count,
+        active_workers(plan.seed),
         if plan.replays { replay::CONFIG } else { "" }
     );
     let disk = plan.replays.then(|| replay::create_disk(plan.seed));

@@ -163,6 +163,9 @@ impl Shared {
     /// Makes workers dormant that the load does not need.
     pub fn shrink_active_workers(&self, now: Uptime) {
         let pool = &self.pool;
+        if !pool.can_scale() {
+            return;
+        }
         let load = |worker: usize| self.workers.handle(worker).running_permille();
         let (sum, percent) = match simulation::random_u64() {
             None => {
