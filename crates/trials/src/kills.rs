@@ -133,6 +133,8 @@ impl Campaign {
             policy.word(),
             "--io-threads",
             policy.thread_count(),
+            "--io-threads-always-active",
+            "yes",
         ]);
         // Bytes of zeros may be before surviving ones; then what follows is cut off when the file is loaded.
         let program = match hazards.power_cuts {
