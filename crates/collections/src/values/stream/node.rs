@@ -135,9 +135,12 @@ impl StreamNode {
         self.live_count + self.deleted_count
     }
 
-    /// Frees the memory reserved for more entries.
+    /// Frees the memory reserved for more entries. Copies: reallocation to a smaller size keeps the block
+    /// if at least half of it stays in use.
     pub(super) fn shrink(&mut self) {
-        self.bytes.shrink_to_fit();
+        if self.bytes.capacity() > self.bytes.len() {
+            self.bytes = self.bytes.as_slice().into();
+        }
     }
 
     /// The live entries, ascending. `first` is the node's id.
