@@ -138,7 +138,7 @@ impl Fields {
         }
         let expires = matches!(expiry, ExpiryChange::At(_));
         if let Some(place) = self.members.find(hash, field) {
-            let replace = |pair: &[u8]| self.members.try_replace(alloc.heap, place, pair);
+            let replace = |pair: &[u8]| self.members.try_replace(alloc, place, pair);
             if expires || Pair::with(field, value, replace) != Some(true) {
                 self.members.remove_at(alloc, place, side_table_adder(alloc));
                 self.set_in_side_table(alloc, hash, field, value, expiry);
