@@ -99,6 +99,8 @@ fn agrees_with_a_standard_set() {
     for seed in 1..=3 {
         run(seed, Words::Ints, 400, 3_000);
         run(seed, Words::Ints, 5_000, 30_000);
+        run(seed, Words::Short, 14, 2_000);
+        run(seed, Words::Mixed, 20, 2_000);
         run(seed, Words::Short, 100, 3_000);
         run(seed, Words::Short, 30_000, 60_000);
         run(seed, Words::Mixed, 300, 6_000);

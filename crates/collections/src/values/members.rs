@@ -210,12 +210,7 @@ impl<K: Member> Members<K> {
 
     /// Replaces a member by another one with the same key, if that fits the leaf.
     #[inline]
-    pub(crate) fn try_replace(
-        &mut self,
-        alloc: AllocContext<'_>,
-        place: MemberPlace,
-        member: &[u8],
-    ) -> bool {
+    pub(crate) fn try_replace(&mut self, alloc: AllocContext<'_>, place: MemberPlace, member: &[u8]) -> bool {
         match self {
             Self::One(single) => single.replace::<K>(alloc, place.index as usize, member),
             Self::Many(many) => {

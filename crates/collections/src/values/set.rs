@@ -259,11 +259,7 @@ impl Set {
     }
 
     /// Reserves space for members that are about to be added to an empty set, if they are few.
-    pub fn reserve<'m>(
-        &mut self,
-        alloc: AllocContext<'_>,
-        members: impl Iterator<Item = &'m [u8]> + Clone,
-    ) {
+    pub fn reserve<'m>(&mut self, alloc: AllocContext<'_>, members: impl Iterator<Item = &'m [u8]> + Clone) {
         let count = members.clone().count();
         match &mut self.form {
             SetForm::Ints(ints) if count <= RESERVED_INTS_MAX => {
@@ -310,7 +306,7 @@ impl Set {
         match &mut self.form {
             SetForm::Ints(ints) => {
                 parse_canonical(member).is_some_and(|value| ints.remove(alloc.heap, value))
-            },
+            }
             SetForm::Listpack(members) | SetForm::Hashtable(members) => {
                 members.remove(alloc, alloc.hasher.hash(member), member)
             }

@@ -198,8 +198,7 @@ impl<'a> Leaf<'a> {
     /// distributed.
     #[inline]
     pub(super) fn has_room(self, size: usize) -> bool {
-        self.len() < LEN_MAX
-            && leaf_size(slots_for(self.len() + 1), self.size() + size) <= LEAF_SIZE_MAX
+        self.len() < LEN_MAX && leaf_size(slots_for(self.len() + 1), self.size() + size) <= LEAF_SIZE_MAX
     }
 
     /// Verifies the invariants.
