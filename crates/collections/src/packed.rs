@@ -115,6 +115,14 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         self.make_room(size.min(USED_MAX), index_len.min(INDEX_CAPACITY_MAX));
     }
 
+    /// Reserves space for groups of an empty sequence, whose elements take this many bytes in it.
+    pub(crate) fn reserve_bytes(&mut self, group_count: usize, size: usize) {
+        debug_assert!(self.is_empty());
+        let has_index = group_count >= Self::INDEX_LEN_MIN;
+        let index_capacity = if has_index { group_count.next_multiple_of(INDEX_STEP) } else { 0 };
+        self.make_room(size.min(USED_MAX), index_capacity.min(INDEX_CAPACITY_MAX));
+    }
+
     /// Prefetches the head of the block and the elements behind it.
     #[inline(always)]
     pub(crate) fn prefetch_head(&self) {
