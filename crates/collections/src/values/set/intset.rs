@@ -5,7 +5,7 @@
 //!
 //! Invariants ([`IntSet::check`])
 //! 1. The integers ascend strictly.
-//! 2. The width is 2, 4 or 8, and the block has room for the integers.
+//! 2. The width is 1, 2, 3, 4, 6 or 8, and the block has room for the integers.
 //!
 //! The width only grows, as in Redis: a set that once had a wide integer keeps the room for it.
 //!
@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 use crate::memory::block::ByteBlock;
 use crate::memory::heap::Heap;
 
-/// A sorted set of integers of 16, 32 or 64 bits.
+/// A sorted set of integers of 8 to 64 bits.
 #[derive(Default)]
 pub(crate) struct IntSet {
     block: ByteBlock,
@@ -64,8 +64,17 @@ impl IntSet {
     pub(crate) fn at(&self, index: usize) -> i64 {
         let integers = &self.block[HEAD_SIZE..];
         match self.width() {
+            1 => i64::from(integers[index] as i8),
             2 => i64::from(i16::from_le_bytes(bytes_at(integers, index))),
+            3 => {
+                let [a, b, c] = bytes_at(integers, index);
+                i64::from(i32::from_le_bytes([0, a, b, c]) >> 8)
+            }
             4 => i64::from(i32::from_le_bytes(bytes_at(integers, index))),
+            6 => {
+                let [a, b, c, d, e, f] = bytes_at(integers, index);
+                i64::from_le_bytes([0, 0, a, b, c, d, e, f]) >> 16
+            }
             _ => i64::from_le_bytes(bytes_at(integers, index)),
         }
     }
@@ -125,7 +134,7 @@ impl IntSet {
     /// Verifies the invariants.
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn check(&self) -> Result<(), String> {
-        if !self.block.is_empty() && ![2, 4, 8].contains(&self.width()) {
+        if !self.block.is_empty() && ![1, 2, 3, 4, 6, 8].contains(&self.width()) {
             return Err(format!("integers of {} bytes", self.width()));
         }
         if !self.block.is_empty() && HEAD_SIZE + self.len() * self.width() > self.block.len() {
@@ -200,12 +209,15 @@ fn bytes_at<const WIDTH: usize>(integers: &[u8], index: usize) -> [u8; WIDTH] {
 /// Bytes that an integer needs.
 #[inline]
 fn width_of(value: i64) -> usize {
-    if i16::try_from(value).is_ok() {
-        2
-    } else if i32::try_from(value).is_ok() {
-        4
-    } else {
-        8
+    // The magnitude's bits, and one for the sign.
+    let bits = u64::BITS - (value ^ (value >> 63)).leading_zeros() + 1;
+    match bits {
+        ..=8 => 1,
+        9..=16 => 2,
+        17..=24 => 3,
+        25..=32 => 4,
+        33..=48 => 6,
+        _ => 8,
     }
 }
 
@@ -218,7 +230,9 @@ mod tests {
     fn agrees_with_a_standard_set() {
         let extremes =
             [0, -1, 1, 32_767, -32_768, 32_768, -32_769, 1 << 31, -(1 << 31) - 1, i64::MAX, i64::MIN];
-        for limit in [100, 40_000, i64::MAX] {
+        let extremes_of = |limit: i64| extremes.map(|extreme| extreme.clamp(-limit, limit));
+        for limit in [100, 127, 40_000, (1 << 23) - 1, 1 << 30, 1 << 45, i64::MAX] {
+            let extremes = extremes_of(limit);
             // Each comparison reads the whole set.
             let step_count = if cfg!(miri) { 30 } else { 5_000 };
             let (heap, mut set, mut model) = (Heap::new(), IntSet::new(), BTreeSet::new());
@@ -254,19 +268,24 @@ mod tests {
         set.block[HEAD_SIZE] = 2;
         assert!(set.check().is_err());
         set.block[HEAD_SIZE] = 1;
-        set.set_head(1000, 2);
+        set.set_head(1000, 1);
         assert!(set.check().is_err());
-        set.set_head(3, 2);
+        set.set_head(3, 1);
         assert_eq!(set.check(), Ok(()));
     }
 
     #[test]
     fn width_follows_the_widest() {
         let (heap, mut set) = (Heap::new(), IntSet::new());
-        for (value, bytes) in [(5, 2), (-40_000, 4), (1 << 40, 8)] {
+        for (value, bytes) in [(5, 1), (-129, 2), (-40_000, 3), (1 << 31, 6), (-(1 << 47) - 1, 8)] {
             set.add(&heap, value);
             assert_eq!(set.width(), bytes);
         }
-        assert_eq!((set.at(0), set.at(1), set.at(2)), (-40_000, 5, 1 << 40));
+        assert!((0..5).map(|index| set.at(index)).eq([-(1 << 47) - 1, -40_000, -129, 5, 1 << 31]));
+        for bits in [7, 15, 23, 31, 47] {
+            let (least, greatest) = (-(1i64 << bits), (1i64 << bits) - 1);
+            assert_eq!((width_of(least), width_of(greatest)), (width_of(0).max(bits / 8 + 1), bits / 8 + 1));
+            assert!(width_of(least - 1) > bits / 8 + 1 && width_of(greatest + 1) > bits / 8 + 1);
+        }
     }
 }
