@@ -31,6 +31,7 @@ mod groups;
 mod index;
 mod retain;
 mod traits;
+mod uniform;
 
 use std::ops::Range;
 
@@ -44,6 +45,7 @@ use crate::memory::prefetch;
 pub(crate) use builder::Builder;
 pub use element::Item;
 pub use groups::PackedIter;
+pub(crate) use uniform::Uniform;
 
 /// Largest number of bytes of elements.
 const USED_MAX: usize = u16::MAX as usize;
@@ -113,6 +115,14 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         let wants_index = index_capacity > 0 || len >= Self::INDEX_LEN_MIN;
         let index_len = if wants_index { index_capacity.max(len.next_multiple_of(INDEX_STEP)) } else { 0 };
         self.make_room(size.min(USED_MAX), index_len.min(INDEX_CAPACITY_MAX));
+    }
+
+    /// Reserves space for groups of an empty sequence, whose elements take this many bytes in it.
+    pub(crate) fn reserve_bytes(&mut self, group_count: usize, size: usize) {
+        debug_assert!(self.is_empty());
+        let has_index = group_count >= Self::INDEX_LEN_MIN;
+        let index_capacity = if has_index { group_count.next_multiple_of(INDEX_STEP) } else { 0 };
+        self.make_room(size.min(USED_MAX), index_capacity.min(INDEX_CAPACITY_MAX));
     }
 
     /// Prefetches the head of the block and the elements behind it.
@@ -440,18 +450,26 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
         let mut smaller = Self::new();
         let index_capacity =
-            if head.index_capacity() > 0 { index_capacity_for(usize::from(head.len)) } else { 0 };
+            if head.index_capacity() > 0 { usize::from(head.len).next_multiple_of(INDEX_STEP) } else { 0 };
         let used = usize::from(head.used);
         smaller.block.resize(used + index_capacity * Self::INDEX_ITEM_SIZE);
         smaller.block.bytes_mut()[..used].copy_from_slice(&self.block.bytes()[self.start()..self.end()]);
         smaller.block.update(|new| {
             new.used = head.used;
             new.len = head.len;
+            new.set_index_capacity(index_capacity);
         });
         if index_capacity > 0 {
             smaller.write_index(0..usize::from(head.len));
         }
         *self = smaller;
+    }
+
+    /// Shrinks the block if another size class holds its elements.
+    pub fn shrink_to_fit(&mut self) {
+        if PackedBlock::size_for(self.needed() + INDEX_STEP * Self::INDEX_ITEM_SIZE) < self.block.size() {
+            self.shrink();
+        }
     }
 
     /// Verifies the invariants in the header of this file. Returns a description of the first violation.

@@ -199,6 +199,8 @@ fn random_changes_agree_with_a_map() {
             (100, 70, false),
             (300, 30, false),
             (12, 30, true),
+            (100, 30, true),
+            (10, 1_500, true),
             (2_000, 40, true),
             (600, 60, false),
             (8, 5_000, false),

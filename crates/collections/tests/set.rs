@@ -99,6 +99,8 @@ fn agrees_with_a_standard_set() {
     for seed in 1..=3 {
         run(seed, Words::Ints, 400, 3_000);
         run(seed, Words::Ints, 5_000, 30_000);
+        run(seed, Words::Short, 14, 2_000);
+        run(seed, Words::Mixed, 20, 2_000);
         run(seed, Words::Short, 100, 3_000);
         run(seed, Words::Short, 30_000, 60_000);
         run(seed, Words::Mixed, 300, 6_000);
@@ -134,11 +136,11 @@ fn encodings_follow_the_thresholds_and_stay() {
         assert_eq!((set.encoding_name(), set.len()), ("hashtable", 1));
     }
     let mut set = of(&[b"b", b"a"]);
-    set.become_intset_if_all(LIMITS);
+    set.become_intset_if_all(alloc, LIMITS);
     assert_eq!(set.encoding_name(), "listpack");
     let mut set = Set::new_hashtable();
     [b"7", b"3"].iter().for_each(|member| assert!(set.add(alloc, *member, LIMITS)));
-    set.become_intset_if_all(LIMITS);
+    set.become_intset_if_all(alloc, LIMITS);
     assert_eq!((set.encoding_name(), set.iter().map(text).next()), ("intset", Some(b"3".to_vec())));
 }
 

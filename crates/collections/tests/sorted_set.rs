@@ -209,8 +209,10 @@ fn random_operations_agree_with_a_model() {
     for scores in scores {
         if cfg!(miri) {
             run(scores, 50, 60);
+            run(scores, 7, 40);
             continue;
         }
+        run(scores, 12, 2_000);
         run(scores, 100, 4_000);
         run(scores, 3_000, 30_000);
     }

@@ -1,26 +1,26 @@
 //! A block of bytes behind a pointer of one word: the storage of small collections.
 //!
-//! Owns one allocation, or none while it is empty. The eight bytes before the first byte are the length.
+//! Owns one block of a [`Heap`], or none while it is empty. The four bytes before the first byte are the length.
 //!
 //! Invariants
-//! 1. A pointer, if present, leads to an allocation of the header and as many bytes as the header says, all
-//!    initialised and owned by this block alone.
+//! 1. A pointer, if present, leads to a live block of a heap, of the size of the header and as many bytes as the
+//!    header says, all initialised and owned by this block alone.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+use crate::memory::heap::{self, Heap};
 use crate::memory::prefetch;
-use crate::memory::size_class::LINE_SIZE;
+use crate::memory::size_class::{BLOCK_SIZE_MAX, LINE_SIZE, class_of, class_size};
 
 /// A byte block whose length is fixed at creation.
 pub(crate) struct ByteBlock {
-    header: Option<NonNull<usize>>,
+    header: Option<NonNull<u32>>,
 }
 
-const HEADER_SIZE: usize = size_of::<usize>();
+const HEADER_SIZE: usize = size_of::<u32>();
 
-// SAFETY: it owns plain bytes.
+// SAFETY: it owns plain bytes, and any thread may free a block of a heap.
 unsafe impl Send for ByteBlock {}
 // SAFETY: a shared reference only reads them.
 unsafe impl Sync for ByteBlock {}
@@ -31,17 +31,18 @@ impl ByteBlock {
         Self { header: None }
     }
 
-    /// A block of at least `len_min` zeros, rounded up to the allocator's next size.
-    pub(crate) fn zeroed(len_min: usize) -> Self {
+    /// A block of at least `len_min` zeros, as many as the heap's block for them has.
+    pub(crate) fn zeroed(heap: &Heap, len_min: usize) -> Self {
         if len_min == 0 {
             return Self::empty();
         }
-        let layout = layout_of(rounded(len_min + HEADER_SIZE) - HEADER_SIZE);
-        // SAFETY: the layout has the header at least.
-        let memory = unsafe { alloc_zeroed(layout) };
-        let Some(header) = NonNull::new(memory.cast::<usize>()) else { handle_alloc_error(layout) };
-        // SAFETY: the allocation begins with room for the header, and is aligned for it.
-        unsafe { header.write(layout.size() - HEADER_SIZE) };
+        let size = rounded(len_min + HEADER_SIZE);
+        let len = u32::try_from(size - HEADER_SIZE).expect("collections of one block are far smaller");
+        let header = heap.allocate(size).cast::<u32>();
+        // SAFETY: the block has these bytes, and belongs to this function.
+        unsafe { header.cast::<u8>().write_bytes(0, size) };
+        // SAFETY: the block begins with room for the header, and blocks are aligned to 8.
+        unsafe { header.write(len) };
         Self { header: Some(header) }
     }
 
@@ -58,6 +59,13 @@ impl ByteBlock {
     pub(crate) fn memory_bytes(&self) -> usize {
         if self.header.is_some() { self.len() + HEADER_SIZE } else { 0 }
     }
+
+    /// A copy in `heap`.
+    pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
+        let mut copy = Self::zeroed(heap, self.len());
+        copy.copy_from_slice(self);
+        copy
+    }
 }
 
 impl Deref for ByteBlock {
@@ -67,7 +75,7 @@ impl Deref for ByteBlock {
     fn deref(&self) -> &[u8] {
         let Some(header) = self.header else { return &[] };
         // SAFETY: (1) the header is initialised.
-        let len = unsafe { header.read() };
+        let len = unsafe { header.read() } as usize;
         // SAFETY: (1) the bytes begin behind the header.
         let bytes = unsafe { header.add(1) };
         // SAFETY: (1) there are `len` bytes, borrowed as long as `self`.
@@ -80,19 +88,11 @@ impl DerefMut for ByteBlock {
     fn deref_mut(&mut self) -> &mut [u8] {
         let Some(header) = self.header else { return &mut [] };
         // SAFETY: (1) the header is initialised.
-        let len = unsafe { header.read() };
+        let len = unsafe { header.read() } as usize;
         // SAFETY: (1) the bytes begin behind the header.
         let bytes = unsafe { header.add(1) };
         // SAFETY: (1) there are `len` bytes, borrowed mutably as long as `self`.
         unsafe { std::slice::from_raw_parts_mut(bytes.as_ptr().cast::<u8>(), len) }
-    }
-}
-
-impl Clone for ByteBlock {
-    fn clone(&self) -> Self {
-        let mut copy = Self::zeroed(self.len());
-        copy.copy_from_slice(self);
-        copy
     }
 }
 
@@ -104,22 +104,22 @@ impl Default for ByteBlock {
 
 impl Drop for ByteBlock {
     fn drop(&mut self) {
-        let len = self.len();
         if let Some(header) = self.header {
-            // SAFETY: (1) it was allocated with this layout, and is no longer used.
-            unsafe { dealloc(header.as_ptr().cast::<u8>(), layout_of(len)) };
+            let size = self.memory_bytes();
+            // SAFETY: (1) the block was allocated with this size, and is no longer used.
+            unsafe { heap::free(header.cast::<u8>(), size) };
         }
     }
 }
 
-fn layout_of(len: usize) -> Layout {
-    Layout::from_size_align(len + HEADER_SIZE, align_of::<usize>()).expect("blocks are far below isize::MAX")
-}
-
-/// Rounds up to a size class of common allocators: 16 bytes apart up to 128, then four to a doubling.
+/// The size of the block that the heap has for `size` bytes. A large one has up to an eighth more, so that it is
+/// not copied with each element that is added.
 fn rounded(size: usize) -> usize {
-    let step = if size <= 128 { 16 } else { size.next_power_of_two() / 8 };
-    size.next_multiple_of(step)
+    if size <= BLOCK_SIZE_MAX {
+        class_size(class_of(size))
+    } else {
+        size.next_multiple_of(size.next_power_of_two() / 16)
+    }
 }
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn rounding_is_idempotent() {
-        for size in 1..5_000 {
+        for size in 1..if cfg!(miri) { 600 } else { 70_000 } {
             let once = rounded(size);
             assert!(once >= size && rounded(once) == once, "{size} becomes {once}");
         }
@@ -137,16 +137,19 @@ mod tests {
     #[test]
     fn blocks_keep_their_bytes() {
         assert_eq!(size_of::<ByteBlock>(), size_of::<usize>());
-        for len in [0usize, 1, 8, 24, 56, 100, 1_000, 5_000] {
-            let mut block = ByteBlock::zeroed(len);
-            assert!(block.len() >= len && block.len() <= len + len / 4 + 16);
+        let heap = Heap::new();
+        for len in [0usize, 1, 8, 24, 56, 100, 1_000, 5_000, 32_764, 100_000] {
+            let mut block = ByteBlock::zeroed(&heap, len);
+            assert!(block.len() >= len && block.len() <= len + len / 8 + 16);
             assert!(block.iter().all(|byte| *byte == 0));
             block.iter_mut().enumerate().for_each(|(index, byte)| *byte = index as u8);
-            let copy = block.clone();
+            let copy = block.to_copy(&heap);
             assert_eq!(copy[..], block[..]);
-            assert_eq!(copy.memory_bytes(), if len == 0 { 0 } else { block.len() + 8 });
+            assert_eq!(copy.memory_bytes(), if len == 0 { 0 } else { block.len() + HEADER_SIZE });
+            assert_eq!(heap.used_bytes() as usize, 2 * block.memory_bytes());
             drop(block);
             assert!(copy.iter().enumerate().all(|(index, byte)| *byte == index as u8));
         }
+        assert_eq!(heap.used_bytes(), 0);
     }
 }

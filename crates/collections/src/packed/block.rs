@@ -70,6 +70,18 @@ impl BlockHead {
         self.index = capacity as u16 | self.index & GAP_BITS;
     }
 
+    /// In a sequence of equally long strings: the number of places before the first one.
+    #[inline]
+    pub(super) fn place(self) -> u16 {
+        self.index
+    }
+
+    /// See [`Self::place`].
+    #[inline]
+    pub(super) fn set_place(&mut self, place: u16) {
+        self.index = place;
+    }
+
     #[inline]
     pub(super) fn gap(self) -> Gap {
         match self.index & GAP_BITS {

@@ -18,7 +18,8 @@ const INT_IMMEDIATE_MAX: i64 = 63;
 const INT_SIZED: u8 = 0xC0;
 const BYTES_MEDIUM: u8 = 0xD0;
 const BYTES_LONG: u8 = 0xD1;
-const SHORT_LEN_MAX: usize = 0x7F;
+/// Longest string behind a single byte.
+pub(super) const SHORT_LEN_MAX: usize = 0x7F;
 const MEDIUM_LEN_MIN: usize = 128;
 const MEDIUM_LEN_MAX: usize = MEDIUM_LEN_MIN + 255;
 

@@ -2,12 +2,13 @@
 //!
 //! | form | when |
 //! |---|---|
-//! | packed pairs | up to 8 KiB, and no field has an expiry: one allocation, searched by tags |
+//! | packed pairs | up to 8 KiB, and no field has had an expiry: one allocation, searched by tags |
+//! | packed pairs with expiries (`hash/volatile.rs`) | up to 8 KiB |
 //! | [`Fields`] | else: packed leaves, and a table for fields that are long or expire |
 //!
 //! The encoding reported to the client (`listpack`, `hashtable`) follows Redis's thresholds
 //! ([`CollectionLimits`]) and is independent of the form. The encoding never changes back from `hashtable`, nor
-//! the form from the table.
+//! the form to an earlier one of this list.
 //!
 //! An expired field is absent for readers, but stays until it is set again or [`Hash::expire`] deletes it;
 //! so [`Hash::len`] counts it. `due` is the time up to which fields are expired, in Unix milliseconds.
@@ -15,6 +16,7 @@
 //! Owns its fields. Start reading at [`Hash::find`] and [`Hash::set`].
 
 mod fields;
+mod volatile;
 
 use crate::entry::owned_entry::ExpiryChange;
 use crate::memory::heap::Heap;
@@ -25,6 +27,7 @@ use crate::values::members::PrefetchStep;
 use crate::values::parameters::{AllocContext, CollectionLimits};
 use crate::values::tracking::{Tracker, Walkable};
 use fields::Fields;
+use volatile::{EXPIRY_SIZE_MAX, Earliest, VolatilePairs};
 
 /// Bytes of elements up to which the packed form is kept: twice the size of a hash of 50 fields with values
 /// of 70 bytes. The best limit has not been measured. Less under Miri.
@@ -45,6 +48,11 @@ enum HashForm {
     Packed(Packed<2>),
     /// A `hashtable` that is small enough to be one allocation.
     PackedHashtable(Packed<2>),
+    /// Likewise, with fields that may expire.
+    Volatile {
+        pairs: VolatilePairs,
+        earliest: Earliest,
+    },
     Table(Box<Fields>),
 }
 
@@ -84,7 +92,11 @@ impl Hash {
     #[must_use]
     #[inline]
     pub fn has_volatile_members(&self) -> bool {
-        matches!(&self.form, HashForm::Table(fields) if fields.has_volatile())
+        match &self.form {
+            HashForm::Packed(_) | HashForm::PackedHashtable(_) => false,
+            HashForm::Volatile { earliest, .. } => *earliest != Earliest::NONE,
+            HashForm::Table(fields) => fields.has_volatile(),
+        }
     }
 
     /// Number of fields, including expired ones that are not yet deleted.
@@ -93,6 +105,7 @@ impl Hash {
     pub fn len(&self) -> usize {
         match &self.form {
             HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => packed.len(),
+            HashForm::Volatile { pairs, .. } => pairs.len(),
             HashForm::Table(fields) => fields.len(),
         }
     }
@@ -102,6 +115,7 @@ impl Hash {
     pub(crate) fn prefetch_parts(&self) {
         match &self.form {
             HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => packed.prefetch_head(),
+            HashForm::Volatile { pairs, .. } => pairs.prefetch_head(),
             HashForm::Table(fields) => prefetch::line(std::ptr::from_ref(&**fields).addr()),
         }
     }
@@ -111,6 +125,7 @@ impl Hash {
     pub(crate) fn prefetch_index(&self) {
         match &self.form {
             HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => packed.prefetch_index(),
+            HashForm::Volatile { pairs, .. } => pairs.prefetch_index(),
             HashForm::Table(fields) => fields.prefetch_index(),
         }
     }
@@ -132,11 +147,12 @@ impl Hash {
                 let [_, value] = packed.at(packed.find(field, 0)?);
                 Some(Field { value, expiry: None })
             }
+            HashForm::Volatile { pairs, .. } => volatile::find(pairs, field, due),
             HashForm::Table(fields) => fields.find(alloc, field, due),
         }
     }
 
-    /// Sets a field. An expiry converts the hash to a table.
+    /// Sets a field. An expiry makes the hash a `hashtable`.
     pub fn set(
         &mut self,
         alloc: AllocContext<'_>,
@@ -150,8 +166,7 @@ impl Hash {
             self.report_as_hashtable();
         }
         if matches!(expiry, ExpiryChange::At(_)) {
-            self.make_table(alloc);
-            self.report_as_hashtable();
+            self.make_volatile();
         }
         if let HashForm::Packed(packed) | HashForm::PackedHashtable(packed) = &mut self.form {
             let index = packed.find(field, 0);
@@ -170,6 +185,11 @@ impl Hash {
                 return FieldWas::Present;
             }
             self.make_table(alloc);
+        } else if let HashForm::Volatile { pairs, earliest } = &mut self.form {
+            if pairs.size() + field.len() + value.len() + EXPIRY_SIZE_MAX <= PACKED_SIZE_MAX {
+                return volatile::set(pairs, earliest, [field, value], expiry, due);
+            }
+            self.make_table(alloc);
         }
         let HashForm::Table(fields) = &mut self.form else { unreachable!("the packed forms have returned") };
         let was = fields.set(alloc, field, value, expiry, due);
@@ -183,7 +203,7 @@ impl Hash {
     pub fn report_as_hashtable(&mut self) {
         match &mut self.form {
             HashForm::Packed(packed) => self.form = HashForm::PackedHashtable(std::mem::take(packed)),
-            HashForm::PackedHashtable(_) => {}
+            HashForm::PackedHashtable(_) | HashForm::Volatile { .. } => {}
             HashForm::Table(fields) => fields.is_listpack = false,
         }
     }
@@ -196,12 +216,13 @@ impl Hash {
                 index.into_iter().for_each(|index| packed.remove(index));
                 index.is_some()
             }
+            HashForm::Volatile { pairs, earliest } => volatile::remove(pairs, earliest, field, due),
             HashForm::Table(fields) => fields.remove(alloc, field, due),
         }
     }
 
     /// Sets or clears the expiry of a field. Returns whether the field exists; otherwise nothing changes.
-    /// An expiry makes the hash a `hashtable`, in encoding and form.
+    /// An expiry makes the hash a `hashtable`.
     pub fn set_expiry(
         &mut self,
         alloc: AllocContext<'_>,
@@ -213,8 +234,14 @@ impl Hash {
             return false;
         }
         if expiry.is_some() {
+            self.make_volatile();
+        }
+        if let HashForm::Volatile { pairs, earliest } = &mut self.form {
+            if expiry.is_none() || pairs.size() + EXPIRY_SIZE_MAX <= PACKED_SIZE_MAX {
+                volatile::set_expiry(pairs, earliest, field, expiry);
+                return true;
+            }
             self.make_table(alloc);
-            self.report_as_hashtable();
         }
         if let HashForm::Table(fields) = &mut self.form {
             fields.set_expiry(alloc, field, expiry);
@@ -228,6 +255,9 @@ impl Hash {
         match &self.form {
             HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => {
                 let _ = packed.iter().all(|[field, value]| visit(field, value));
+            }
+            HashForm::Volatile { pairs, .. } => {
+                let _ = volatile::live(pairs, due).all(|(field, value, _)| visit(field, value));
             }
             HashForm::Table(fields) => {
                 let _ = fields.live(due).all(|(field, value)| visit(field, value));
@@ -264,6 +294,10 @@ impl Hash {
                 packed.iter().for_each(|[field, value]| visit(field, value));
                 None
             }
+            HashForm::Volatile { pairs, .. } => {
+                volatile::live(pairs, due).for_each(|(field, value, _)| visit(field, value));
+                None
+            }
             HashForm::Table(fields) => fields.scan(alloc, from, due, |field, value, _| visit(field, value)),
         }
     }
@@ -280,6 +314,10 @@ impl Hash {
                 packed.iter().for_each(|[field, value]| visit(field, value, None));
                 None
             }
+            HashForm::Volatile { pairs, .. } => {
+                volatile::live(pairs, i64::MIN).for_each(|(field, value, at)| visit(field, value, at));
+                None
+            }
             HashForm::Table(fields) => fields.scan(alloc, from, i64::MIN, visit),
         }
     }
@@ -293,6 +331,7 @@ impl Hash {
                 let [field, value] = packed.at(index as usize);
                 Some((field, value))
             }
+            HashForm::Volatile { pairs, .. } => volatile::sample(pairs, due, random),
             HashForm::Table(fields) => fields.sample(due, random),
         }
     }
@@ -301,6 +340,7 @@ impl Hash {
     #[must_use]
     pub fn earliest_expiry(&self) -> Option<i64> {
         match &self.form {
+            HashForm::Volatile { earliest, .. } => earliest.at(),
             HashForm::Table(fields) if self.has_volatile_members() => Some(fields.earliest),
             _ => None,
         }
@@ -309,6 +349,7 @@ impl Hash {
     /// Deletes fields that are expired at `now`, in a bounded step: call it again while it has more.
     pub fn expire(&mut self, heap: &Heap, now: i64, mut expired: impl FnMut(&[u8])) -> FieldExpiry {
         match &mut self.form {
+            HashForm::Volatile { pairs, earliest } => volatile::expire(pairs, earliest, now, expired),
             HashForm::Table(fields) if fields.has_volatile() => fields.expire(heap, now, |removed| {
                 expired(removed.entry().key());
             }),
@@ -316,10 +357,27 @@ impl Hash {
         }
     }
 
+    /// Makes a packed hash one with fields that may expire.
+    fn make_volatile(&mut self) {
+        match &mut self.form {
+            HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => {
+                let (pairs, earliest) = (volatile::of_pairs(packed), Earliest::NONE);
+                self.form = HashForm::Volatile { pairs, earliest };
+            }
+            HashForm::Volatile { .. } => {}
+            HashForm::Table(fields) => fields.is_listpack = false,
+        }
+    }
+
     fn make_table(&mut self, alloc: AllocContext<'_>) {
         let (packed, is_listpack) = match &self.form {
             HashForm::Packed(packed) => (packed, true),
             HashForm::PackedHashtable(packed) => (packed, false),
+            HashForm::Volatile { pairs, .. } => {
+                let fields = Fields::of_volatile(alloc, volatile::live(pairs, i64::MIN));
+                self.form = HashForm::Table(Box::new(fields));
+                return;
+            }
             HashForm::Table(_) => return,
         };
         let mut fields = Box::new(Fields::new(is_listpack));
@@ -336,7 +394,7 @@ impl Hash {
         match &self.form {
             HashForm::Packed(_) => "listpack",
             HashForm::Table(fields) if fields.is_listpack => "listpack",
-            HashForm::PackedHashtable(_) | HashForm::Table(_) => "hashtable",
+            HashForm::PackedHashtable(_) | HashForm::Volatile { .. } | HashForm::Table(_) => "hashtable",
         }
     }
 
@@ -344,6 +402,9 @@ impl Hash {
         let form = match &self.form {
             HashForm::Packed(packed) => HashForm::Packed(packed.clone()),
             HashForm::PackedHashtable(packed) => HashForm::PackedHashtable(packed.clone()),
+            HashForm::Volatile { pairs, earliest } => {
+                HashForm::Volatile { pairs: pairs.clone(), earliest: *earliest }
+            }
             HashForm::Table(fields) => HashForm::Table(Box::new(fields.to_copy(heap))),
         };
         Self { form }
@@ -352,6 +413,7 @@ impl Hash {
     pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
         match &self.form {
             HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => packed.memory_bytes(),
+            HashForm::Volatile { pairs, .. } => pairs.memory_bytes(),
             HashForm::Table(fields) => fields.estimated_bytes(sample_len),
         }
     }
@@ -375,6 +437,7 @@ impl Hash {
     pub fn check(&self, alloc: AllocContext<'_>) -> Result<(), String> {
         match &self.form {
             HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => packed.check(),
+            HashForm::Volatile { pairs, earliest } => volatile::check(pairs, *earliest),
             HashForm::Table(fields) => fields.check(alloc),
         }
     }

@@ -37,7 +37,7 @@ use crate::values::estimate::SAMPLE_LEN;
 use crate::values::parameters::AllocContext;
 use crate::values::tracking::{Element, Tracker, Walkable, is_large};
 pub(crate) use leaf::Keyed;
-use leaf::Leaf;
+use leaf::{LEAF_SIZE_MAX, Leaf};
 use linear_hash::{LOAD, LinearHashDirectory};
 pub(crate) use position::{MemberPlace, PrefetchStep};
 use position::{ORDER_BITS, scan_position, tag_of};
@@ -68,6 +68,9 @@ pub(crate) struct Many<K: Member> {
 /// Largest number of members in a single leaf without a directory. At this number its tags fill two cache
 /// lines, and most sets need no directory, whose search steps each cost a cache miss. Few under Miri.
 const ONE_LEAF_LEN_MAX: usize = if crate::IS_TINY { 16 } else { 128 };
+
+/// Bytes of members up to which a single leaf has space reserved for them.
+const RESERVED_SIZE_MAX: usize = LEAF_SIZE_MAX / 2;
 
 impl<K: Member> Members<K> {
     /// Prefetches the start of its memory.
@@ -187,7 +190,7 @@ impl<K: Member> Members<K> {
             && single.leaf().len() < ONE_LEAF_LEN_MAX
             && single.leaf().has_room(member.len())
         {
-            single.push(tag_of(hash), member);
+            single.push::<K>(alloc, tag_of(hash), member);
             return true;
         }
         let many = self.many_mut(alloc);
@@ -195,14 +198,24 @@ impl<K: Member> Members<K> {
         many.directory.try_add(alloc, hash, member)
     }
 
+    /// Reserves space for this many more members, with this many bytes together, if they are few.
+    pub(crate) fn reserve(&mut self, alloc: AllocContext<'_>, count: usize, size: usize) {
+        if let Self::One(single) = self
+            && single.leaf().len() + count <= ONE_LEAF_LEN_MAX
+            && single.leaf().size() + size <= RESERVED_SIZE_MAX
+        {
+            single.reserve::<K>(alloc, count, size);
+        }
+    }
+
     /// Replaces a member by another one with the same key, if that fits the leaf.
     #[inline]
-    pub(crate) fn try_replace(&mut self, heap: &Heap, place: MemberPlace, member: &[u8]) -> bool {
+    pub(crate) fn try_replace(&mut self, alloc: AllocContext<'_>, place: MemberPlace, member: &[u8]) -> bool {
         match self {
-            Self::One(single) => single.replace::<K>(place.index as usize, member),
+            Self::One(single) => single.replace::<K>(alloc, place.index as usize, member),
             Self::Many(many) => {
                 many.before_change_at(place);
-                many.directory.try_replace(heap, place, member)
+                many.directory.try_replace(alloc.heap, place, member)
             }
         }
     }
@@ -215,7 +228,7 @@ impl<K: Member> Members<K> {
         add_to_side_table: impl FnMut(&mut Table, &[u8]),
     ) {
         match self {
-            Self::One(single) => single.remove(place.index as usize),
+            Self::One(single) => single.remove::<K>(alloc, place.index as usize),
             Self::Many(many) => {
                 many.before_change_at(place);
                 many.directory.take_out(alloc.heap, place);
@@ -240,7 +253,10 @@ impl<K: Member> Members<K> {
             if side_table.is_empty() && directory.len() <= LOAD {
                 let leaf = directory.leaf(0);
                 let mut single = Single::default();
-                leaf.iter().enumerate().for_each(|(index, member)| single.push(leaf.tag(index), member));
+                single.reserve::<K>(alloc, leaf.len(), leaf.size());
+                for (index, member) in leaf.iter().enumerate() {
+                    single.push::<K>(alloc, leaf.tag(index), member);
+                }
                 *self = Self::One(single);
             }
         } else if directory.len() * 2 < directory.leaf_count() * LOAD {
@@ -313,7 +329,7 @@ impl<K: Member> Members<K> {
     /// A deep copy in `heap`.
     pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
         match self {
-            Self::One(single) => Self::One(single.clone()),
+            Self::One(single) => Self::One(single.to_copy(heap)),
             Self::Many(many) => Self::Many(Box::new(Many {
                 directory: many.directory.to_copy(heap),
                 side_table: many.side_table.to_copy(heap),
@@ -399,7 +415,7 @@ fn check_leaf<K: Keyed>(
     leaf.check()?;
     for (index, member) in leaf.iter().enumerate() {
         let hash = alloc.hasher.hash(K::key(member));
-        if !belongs(hash) || leaf.tag(index) != tag_of(hash) {
+        if !belongs(hash) || !leaf.is_unindexed() && leaf.tag(index) != tag_of(hash) {
             return Err(format!("{member:?} is in the wrong leaf or has the wrong tag"));
         }
         if leaf.find::<K>(tag_of(hash), K::key(member)) != Some(index) {

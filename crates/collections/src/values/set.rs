@@ -258,6 +258,24 @@ impl Set {
         }
     }
 
+    /// Reserves space for members that are about to be added to an empty set, if they are few.
+    pub fn reserve<'m>(&mut self, alloc: AllocContext<'_>, members: impl Iterator<Item = &'m [u8]> + Clone) {
+        let count = members.clone().count();
+        match &mut self.form {
+            SetForm::Ints(ints) if count <= RESERVED_INTS_MAX => {
+                members.filter_map(parse_canonical).for_each(|value| {
+                    if ints.is_wider(value) {
+                        ints.reserve(alloc.heap, count, value);
+                    }
+                });
+            }
+            SetForm::Ints(_) => {}
+            SetForm::Listpack(of_set) | SetForm::Hashtable(of_set) => {
+                of_set.reserve(alloc, count, members.map(<[u8]>::len).sum());
+            }
+        }
+    }
+
     /// Adds a member. Returns whether it was new.
     #[inline]
     pub fn add(&mut self, alloc: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {
@@ -286,7 +304,9 @@ impl Set {
     #[inline]
     pub fn remove(&mut self, alloc: AllocContext<'_>, member: &[u8]) -> bool {
         match &mut self.form {
-            SetForm::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.remove(value)),
+            SetForm::Ints(ints) => {
+                parse_canonical(member).is_some_and(|value| ints.remove(alloc.heap, value))
+            }
             SetForm::Listpack(members) | SetForm::Hashtable(members) => {
                 members.remove(alloc, alloc.hasher.hash(member), member)
             }
@@ -330,7 +350,7 @@ impl Set {
             return;
         };
         match (&mut self.form, spot) {
-            (SetForm::Ints(ints), Spot::Int(index)) => ints.remove_at(index as usize),
+            (SetForm::Ints(ints), Spot::Int(index)) => ints.remove_at(alloc.heap, index as usize),
             (SetForm::Listpack(members) | SetForm::Hashtable(members), Spot::Member(place)) => {
                 members.remove_member(alloc, place);
             }
@@ -391,9 +411,9 @@ impl Set {
     }
 
     /// Converts to an `intset` if every member is an integer and their number is within the limit.
-    pub fn become_intset_if_all(&mut self, limits: SetLimits) {
+    pub fn become_intset_if_all(&mut self, alloc: AllocContext<'_>, limits: SetLimits) {
         let (SetForm::Listpack(members) | SetForm::Hashtable(members)) = &self.form else { return };
-        if members.len() > limits.intset_len_max {
+        if members.len() > limits.intset_len_max.min(intset::LEN_END / 2) {
             return;
         }
         let mut values = Vec::with_capacity(members.len());
@@ -403,8 +423,12 @@ impl Set {
         }
         values.sort_unstable();
         let mut ints = IntSet::new();
+        if let [first, .., last] = *values {
+            ints.reserve(alloc.heap, values.len(), first);
+            ints.reserve(alloc.heap, values.len(), last);
+        }
         values.into_iter().for_each(|value| {
-            ints.add(value);
+            ints.add(alloc.heap, value);
         });
         self.form = SetForm::Ints(ints);
     }
@@ -413,7 +437,7 @@ impl Set {
     #[must_use]
     pub fn to_copy(&self, heap: &Heap) -> Self {
         let form = match &self.form {
-            SetForm::Ints(ints) => SetForm::Ints(ints.clone()),
+            SetForm::Ints(ints) => SetForm::Ints(ints.to_copy(heap)),
             SetForm::Listpack(members) => SetForm::Listpack(members.to_copy(heap)),
             SetForm::Hashtable(members) => SetForm::Hashtable(members.to_copy(heap)),
         };
@@ -445,8 +469,8 @@ impl Set {
     fn add_to_ints(&mut self, alloc: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {
         let SetForm::Ints(ints) = &mut self.form else { unreachable!("callers have seen the form") };
         if let Some(value) = parse_canonical(member) {
-            let is_new = ints.add(value);
-            if is_new && ints.len() > limits.intset_len_max {
+            let is_new = ints.add(alloc.heap, value);
+            if is_new && ints.len() > limits.intset_len_max.min(intset::LEN_END / 2) {
                 self.become_hashtable(alloc);
             }
             return is_new;
@@ -471,6 +495,9 @@ impl Set {
         self.form = SetForm::Hashtable(members);
     }
 }
+
+/// Integers for which space is reserved at most.
+const RESERVED_INTS_MAX: usize = 512;
 
 /// Number of allocations above which another thread frees a set.
 const COSTLY_ALLOCATION_COUNT: usize = 64;

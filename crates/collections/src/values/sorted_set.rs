@@ -3,16 +3,18 @@
 //!
 //! | form | when |
 //! |---|---|
+//! | [`Brief`] | up to 15 members of 1 KiB together: one allocation without an index |
 //! | [`Small`] | up to 128 members of 32 KiB together: one allocation |
 //! | [`Large`] | more, or a member of more than 4 KiB: a table and a tree |
 //!
 //! The encoding reported to the client (`listpack`, `skiplist`) follows Redis's thresholds
 //! ([`SortedSetLimits`]) and is independent of the form. The encoding never changes back from `skiplist`, nor
-//! the form from large.
+//! the form to a smaller one.
 //!
 //! Owns its members. Scores are never NaN; -0 and 0 are equal.
 //! Start reading at [`SortedSet::update`].
 
+mod brief;
 mod cursor;
 mod large;
 mod leaf;
@@ -26,6 +28,7 @@ use crate::memory::heap::Heap;
 use crate::memory::prefetch;
 use crate::values::parameters::AllocContext;
 use crate::values::tracking::{Tracker, Walkable};
+use brief::{Brief, BriefIter};
 use cursor::Cursor;
 use large::Large;
 use leaf::score_of;
@@ -55,7 +58,8 @@ pub struct SortedSet {
 }
 
 enum SortedSetForm {
-    Small(Small),
+    Brief { brief: Brief, is_skiplist: bool },
+    Small { small: Small, is_skiplist: bool },
     Large(Box<Large>),
 }
 
@@ -89,7 +93,8 @@ impl SortedSet {
     #[inline(always)]
     pub(crate) fn prefetch_parts(&self) {
         match &self.form {
-            SortedSetForm::Small(small) => small.prefetch_head(),
+            SortedSetForm::Brief { brief, .. } => brief.prefetch_head(),
+            SortedSetForm::Small { small, .. } => small.prefetch_head(),
             SortedSetForm::Large(large) => prefetch::line(std::ptr::from_ref(&**large).addr()),
         }
     }
@@ -97,7 +102,7 @@ impl SortedSet {
     /// See [`crate::Object::prefetch_index`].
     #[inline(always)]
     pub(crate) fn prefetch_index(&self) {
-        if let SortedSetForm::Small(small) = &self.form {
+        if let SortedSetForm::Small { small, .. } = &self.form {
             small.prefetch_index();
         }
     }
@@ -105,19 +110,46 @@ impl SortedSet {
     /// An empty set whose encoding is `skiplist` from the start.
     #[must_use]
     pub fn new_skiplist() -> Self {
-        let mut small = Small::default();
-        small.report_as_skiplist();
-        Self { form: SortedSetForm::Small(small) }
+        Self { form: SortedSetForm::Brief { brief: Brief::default(), is_skiplist: true } }
     }
 
     /// Prepares for adding this many members, the longest of this many bytes: if they can't all be in a
     /// `listpack`, the encoding becomes `skiplist`.
     pub fn prepare(&mut self, entry_count: usize, value_size: usize, limits: SortedSetLimits) {
         if entry_count > limits.entry_count_max || value_size > limits.value_size_max {
-            match &mut self.form {
-                SortedSetForm::Small(small) => small.report_as_skiplist(),
-                SortedSetForm::Large(large) => large.is_reported_as_listpack = false,
+            self.report_as_skiplist();
+        }
+    }
+
+    /// Reports the encoding as `skiplist` from now on.
+    fn report_as_skiplist(&mut self) {
+        match &mut self.form {
+            SortedSetForm::Brief { is_skiplist, .. } | SortedSetForm::Small { is_skiplist, .. } => {
+                *is_skiplist = true;
             }
+            SortedSetForm::Large(large) => large.is_reported_as_listpack = false,
+        }
+    }
+
+    /// Reserves space for elements that are about to be added to an empty set, if they are few.
+    pub fn reserve<'m>(
+        &mut self,
+        alloc: AllocContext<'_>,
+        elements: impl Iterator<Item = (&'m [u8], f64)> + Clone,
+    ) {
+        let SortedSetForm::Brief { brief, is_skiplist } = &mut self.form else { return };
+        let (mut count, mut size) = (0, 0);
+        for (member, _) in elements.clone() {
+            (count, size) = (count + 1, size + member.len());
+        }
+        if brief.len() > 0 || count < 2 {
+            return;
+        }
+        if brief.has_room_for_all(count, size) {
+            brief.reserve(alloc.heap, count, size, elements.map(|(_, score)| score));
+        } else if Small::holds(count, size) {
+            let (small, is_skiplist) = (Small::with_room(alloc.heap, count, size), *is_skiplist);
+            self.form = SortedSetForm::Small { small, is_skiplist };
         }
     }
 
@@ -126,7 +158,8 @@ impl SortedSet {
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.form {
-            SortedSetForm::Small(small) => small.len(),
+            SortedSetForm::Brief { brief, .. } => brief.len(),
+            SortedSetForm::Small { small, .. } => small.len(),
             SortedSetForm::Large(large) => large.len(),
         }
     }
@@ -142,10 +175,11 @@ impl SortedSet {
     #[inline]
     #[must_use]
     pub fn score(&self, alloc: AllocContext<'_>, member: &[u8]) -> Option<f64> {
-        let hash = alloc.hasher.hash(member);
+        let hash = || alloc.hasher.hash(member);
         match &self.form {
-            SortedSetForm::Small(small) => Some(small.score(small.find(tag_of(hash), member)?)),
-            SortedSetForm::Large(large) => large.score(hash, member),
+            SortedSetForm::Brief { brief, .. } => Some(brief.find(member)?.1),
+            SortedSetForm::Small { small, .. } => Some(small.score(small.find(tag_of(hash()), member)?)),
+            SortedSetForm::Large(large) => large.score(hash(), member),
         }
     }
 
@@ -153,13 +187,14 @@ impl SortedSet {
     #[inline]
     #[must_use]
     pub fn rank(&self, alloc: AllocContext<'_>, member: &[u8]) -> Option<(usize, f64)> {
-        let hash = alloc.hasher.hash(member);
+        let hash = || alloc.hasher.hash(member);
         match &self.form {
-            SortedSetForm::Small(small) => {
-                let index = small.find(tag_of(hash), member)?;
+            SortedSetForm::Brief { brief, .. } => brief.find(member),
+            SortedSetForm::Small { small, .. } => {
+                let index = small.find(tag_of(hash()), member)?;
                 Some((index, small.score(index)))
             }
-            SortedSetForm::Large(large) => large.rank(hash, member),
+            SortedSetForm::Large(large) => large.rank(hash(), member),
         }
     }
 
@@ -171,7 +206,8 @@ impl SortedSet {
 
     fn position(&self, target: &SearchTarget<'_>) -> usize {
         match &self.form {
-            SortedSetForm::Small(small) => small.position(target),
+            SortedSetForm::Brief { brief, .. } => brief.position(target),
+            SortedSetForm::Small { small, .. } => small.position(target),
             SortedSetForm::Large(large) => large.position(target),
         }
     }
@@ -186,43 +222,93 @@ impl SortedSet {
         member: &[u8],
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
     ) -> SortedSetUpdated {
-        let hash = alloc.hasher.hash(member);
-        let small = match &mut self.form {
-            SortedSetForm::Small(small) => small,
+        match &mut self.form {
+            SortedSetForm::Brief { .. } => return self.update_brief(alloc, limits, member, decide),
+            SortedSetForm::Small { .. } => return self.update_small(alloc, limits, member, decide),
             SortedSetForm::Large(large) => {
                 let is_listpack = large.is_reported_as_listpack;
                 let decide = |old| decide(old).map(|score| if is_listpack { score + 0.0 } else { score });
-                let updated = large.update(alloc, hash, member, decide);
+                let updated = large.update(alloc, alloc.hasher.hash(member), member, decide);
                 if large.is_reported_as_listpack
                     && updated.is_added()
                     && limits.are_passed(large.len(), member)
                 {
                     large.is_reported_as_listpack = false;
                 }
-                return updated;
+                updated
             }
+        }
+    }
+
+    fn update_brief(
+        &mut self,
+        alloc: AllocContext<'_>,
+        limits: SortedSetLimits,
+        member: &[u8],
+        decide: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> SortedSetUpdated {
+        let SortedSetForm::Brief { brief, is_skiplist } = &mut self.form else {
+            unreachable!("callers have seen the form")
         };
+        let found = brief.find(member);
+        let old = found.map(|(_, score)| score);
+        let new = decide(old);
+        let Some(score) = new else { return SortedSetUpdated { old, new } };
+        *is_skiplist |= old.is_none() && limits.are_passed(brief.len() + 1, member);
+        let stored = if *is_skiplist { score } else { score + 0.0 };
+        if let Some((index, _)) = found {
+            brief.set_score_at(alloc.heap, index, stored);
+        } else if brief.has_room_for(member.len()) {
+            brief.insert(alloc.heap, member, stored);
+        } else {
+            self.outgrow_brief(alloc);
+            self.update_small(alloc, limits, member, |_| new);
+        }
+        SortedSetUpdated { old, new }
+    }
+
+    fn update_small(
+        &mut self,
+        alloc: AllocContext<'_>,
+        limits: SortedSetLimits,
+        member: &[u8],
+        decide: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> SortedSetUpdated {
+        let SortedSetForm::Small { small, is_skiplist } = &mut self.form else {
+            unreachable!("callers have seen the form")
+        };
+        let hash = alloc.hasher.hash(member);
         let tag = tag_of(hash);
         if let Some(index) = small.find(tag, member) {
             let old = Some(small.score(index));
             let new = decide(old);
             if let Some(score) = new {
-                small.set_score_at(index, if small.is_reported_as_skiplist() { score } else { score + 0.0 });
+                small.set_score_at(index, if *is_skiplist { score } else { score + 0.0 });
             }
             return SortedSetUpdated { old, new };
         }
         let new = decide(None);
         let Some(score) = new else { return SortedSetUpdated { old: None, new } };
-        if limits.are_passed(small.len() + 1, member) {
-            small.report_as_skiplist();
-        }
-        let score = if small.is_reported_as_skiplist() { score } else { score + 0.0 };
+        *is_skiplist |= limits.are_passed(small.len() + 1, member);
+        let score = if *is_skiplist { score } else { score + 0.0 };
         if small.has_room_for(member.len()) {
-            small.insert(tag, member, score);
+            small.insert(alloc.heap, tag, member, score);
         } else {
             self.enlarge(alloc).insert(alloc, hash, member, score);
         }
         SortedSetUpdated { old: None, new }
+    }
+
+    /// Converts a brief set to the small form.
+    #[cold]
+    fn outgrow_brief(&mut self, alloc: AllocContext<'_>) {
+        let SortedSetForm::Brief { brief, is_skiplist } = &self.form else { return };
+        let size = brief.iter().map(|(member, _)| member.len()).sum();
+        let mut small = Small::with_room(alloc.heap, brief.len() + 1, size);
+        for (member, score) in brief.iter() {
+            small.insert(alloc.heap, tag_of(alloc.hasher.hash(member)), member, score);
+        }
+        self.form = SortedSetForm::Small { small, is_skiplist: *is_skiplist };
     }
 
     /// Sets the score of a member, which is added if it is absent. Returns its previous score.
@@ -241,10 +327,11 @@ impl SortedSet {
         &mut self,
         alloc: AllocContext<'_>,
         limits: SortedSetLimits,
-        elements: impl ExactSizeIterator<Item = (&'m [u8], f64)>,
+        elements: impl ExactSizeIterator<Item = (&'m [u8], f64)> + Clone,
     ) {
         debug_assert!(self.is_empty());
         if elements.len() <= FEW_LEN_MAX {
+            self.reserve(alloc, elements.clone());
             for (member, score) in elements {
                 self.insert(alloc, limits, member, score);
             }
@@ -263,13 +350,18 @@ impl SortedSet {
 
     /// Removes a member. Returns its score.
     pub fn remove(&mut self, alloc: AllocContext<'_>, member: &[u8]) -> Option<f64> {
-        let hash = alloc.hasher.hash(member);
+        let hash = || alloc.hasher.hash(member);
         match &mut self.form {
-            SortedSetForm::Large(large) => large.remove(alloc, hash, member),
-            SortedSetForm::Small(small) => {
-                let index = small.find(tag_of(hash), member)?;
+            SortedSetForm::Large(large) => large.remove(alloc, hash(), member),
+            SortedSetForm::Brief { brief, .. } => {
+                let (index, score) = brief.find(member)?;
+                brief.remove(alloc.heap, index, 1);
+                Some(score)
+            }
+            SortedSetForm::Small { small, .. } => {
+                let index = small.find(tag_of(hash()), member)?;
                 let score = small.score(index);
-                small.remove(index, 1);
+                small.remove(alloc.heap, index, 1);
                 Some(score)
             }
         }
@@ -278,7 +370,8 @@ impl SortedSet {
     /// Removes `count` elements from rank `start` on, which must exist.
     pub fn remove_ranks(&mut self, alloc: AllocContext<'_>, start: usize, count: usize) {
         match &mut self.form {
-            SortedSetForm::Small(small) => small.remove(start, count),
+            SortedSetForm::Brief { brief, .. } => brief.remove(alloc.heap, start, count),
+            SortedSetForm::Small { small, .. } => small.remove(alloc.heap, start, count),
             SortedSetForm::Large(large) => large.remove_ranks(alloc, start, count),
         }
     }
@@ -287,7 +380,8 @@ impl SortedSet {
     #[must_use]
     pub fn at(&self, rank: usize) -> (&[u8], f64) {
         match &self.form {
-            SortedSetForm::Small(small) => (small.member(rank), small.score(rank)),
+            SortedSetForm::Brief { brief, .. } => brief.at(rank),
+            SortedSetForm::Small { small, .. } => (small.member(rank), small.score(rank)),
             SortedSetForm::Large(large) => {
                 let entry = large.cursor(rank).entry();
                 (entry.key(), score_of(entry))
@@ -315,7 +409,9 @@ impl SortedSet {
     fn walk(&self, start: usize, left: usize, is_backward: bool) -> SortedSetIter<'_> {
         let place = match &self.form {
             _ if left == 0 => Walk::Done,
-            SortedSetForm::Small(small) => Walk::Small(small, start),
+            SortedSetForm::Brief { brief, .. } if is_backward => Walk::BriefBackward(brief, start),
+            SortedSetForm::Brief { brief, .. } => Walk::Brief(brief.iter_from(start)),
+            SortedSetForm::Small { small, .. } => Walk::Small(small, start),
             SortedSetForm::Large(large) => {
                 let cursor = large.cursor(start);
                 cursor.prefetch(left, is_backward);
@@ -333,7 +429,7 @@ impl SortedSet {
             SortedSetForm::Large(large) => {
                 large.table().scan(from, |entry| visit(entry.key(), score_of(entry)))
             }
-            SortedSetForm::Small(_) => {
+            SortedSetForm::Brief { .. } | SortedSetForm::Small { .. } => {
                 self.iter().for_each(|(member, score)| visit(member, score));
                 None
             }
@@ -351,7 +447,9 @@ impl SortedSet {
     #[must_use]
     pub fn is_listpack(&self) -> bool {
         match &self.form {
-            SortedSetForm::Small(small) => !small.is_reported_as_skiplist(),
+            SortedSetForm::Brief { is_skiplist, .. } | SortedSetForm::Small { is_skiplist, .. } => {
+                !is_skiplist
+            }
             SortedSetForm::Large(large) => large.is_reported_as_listpack,
         }
     }
@@ -368,7 +466,12 @@ impl SortedSet {
 
     pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
         let form = match &self.form {
-            SortedSetForm::Small(small) => SortedSetForm::Small(small.clone()),
+            SortedSetForm::Brief { brief, is_skiplist } => {
+                SortedSetForm::Brief { brief: brief.to_copy(heap), is_skiplist: *is_skiplist }
+            }
+            SortedSetForm::Small { small, is_skiplist } => {
+                SortedSetForm::Small { small: small.to_copy(heap), is_skiplist: *is_skiplist }
+            }
             SortedSetForm::Large(large) => SortedSetForm::Large(Box::new(large.to_copy(heap))),
         };
         Self { form }
@@ -376,7 +479,8 @@ impl SortedSet {
 
     pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
         match &self.form {
-            SortedSetForm::Small(small) => small.memory_bytes(),
+            SortedSetForm::Brief { brief, .. } => brief.memory_bytes(),
+            SortedSetForm::Small { small, .. } => small.memory_bytes(),
             SortedSetForm::Large(large) => large.estimated_bytes(sample_len),
         }
     }
@@ -387,12 +491,15 @@ impl SortedSet {
 
     /// Converts the set to the large form.
     fn enlarge(&mut self, alloc: AllocContext<'_>) -> &mut Large {
-        if let SortedSetForm::Small(small) = &self.form {
+        if let SortedSetForm::Brief { is_skiplist, .. } | SortedSetForm::Small { is_skiplist, .. } =
+            &self.form
+        {
+            let is_skiplist = *is_skiplist;
             let mut large = Box::new(Large::default());
             for (member, score) in self.iter() {
                 large.insert(alloc, alloc.hasher.hash(member), member, score);
             }
-            large.is_reported_as_listpack = !small.is_reported_as_skiplist();
+            large.is_reported_as_listpack = !is_skiplist;
             self.form = SortedSetForm::Large(large);
         }
         let SortedSetForm::Large(large) = &mut self.form else { unreachable!("it has just been made") };
@@ -402,7 +509,7 @@ impl SortedSet {
 
 impl Default for SortedSet {
     fn default() -> Self {
-        Self { form: SortedSetForm::Small(Small::default()) }
+        Self { form: SortedSetForm::Brief { brief: Brief::default(), is_skiplist: false } }
     }
 }
 
@@ -416,13 +523,17 @@ impl std::fmt::Debug for SortedSet {
 }
 
 /// A walk over elements in order, or in reverse.
+#[derive(Clone)]
 pub struct SortedSetIter<'a> {
     place: Walk<'a>,
     left: usize,
     is_backward: bool,
 }
 
+#[derive(Clone)]
 enum Walk<'a> {
+    Brief(BriefIter<'a>),
+    BriefBackward(&'a Brief, usize),
     Small(&'a Small, usize),
     Large(Cursor<'a>),
     Done,
@@ -435,6 +546,12 @@ impl<'a> Iterator for SortedSetIter<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         match &mut self.place {
+            Walk::Brief(elements) => elements.next(),
+            Walk::BriefBackward(brief, index) => {
+                let element = brief.at(*index);
+                *index = index.wrapping_sub(1);
+                Some(element)
+            }
             Walk::Small(small, index) => {
                 let element = (small.member(*index), small.score(*index));
                 *index = if self.is_backward { index.wrapping_sub(1) } else { *index + 1 };
@@ -464,7 +581,8 @@ impl SortedSet {
     /// Verifies the invariants of its form.
     pub fn check(&self, alloc: AllocContext<'_>) -> Result<(), String> {
         match &self.form {
-            SortedSetForm::Small(small) => small.check(|member| tag_of(alloc.hasher.hash(member))),
+            SortedSetForm::Brief { brief, .. } => brief.check(),
+            SortedSetForm::Small { small, .. } => small.check(|member| tag_of(alloc.hasher.hash(member))),
             SortedSetForm::Large(large) => large.check(),
         }
     }

@@ -32,6 +32,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let added = ctx.edit_or_new(key, |set: &mut Set, alloc| {
         if set.is_empty() {
             *set = Set::suiting(members.at(0), members.len(), limits);
+            if members.len() > 1 {
+                set.reserve(alloc, members.iter());
+            }
         } else {
             set.expect_len(alloc, members.len(), limits);
         }

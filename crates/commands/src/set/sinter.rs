@@ -113,7 +113,7 @@ fn sinterstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<R
         true
     });
     if only_integers {
-        result.become_intset_if_all(limits);
+        result.become_intset_if_all(alloc, limits);
     }
     Ok(store(ctx, destination, result, "sinterstore", reply))
 }

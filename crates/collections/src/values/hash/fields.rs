@@ -1,5 +1,5 @@
-//! The large form of a hash, and the only one in which fields expire: fields with their values in packed
-//! leaves, and a table of the long fields and those with an expiry.
+//! The large form of a hash: fields with their values in packed leaves, and a table of the long fields and those
+//! with an expiry.
 //!
 //! Invariants ([`Fields::check`])
 //! 1. The invariants of the members.
@@ -9,6 +9,7 @@ use super::{Field, FieldExpiry, FieldWas};
 use crate::entry::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
 use crate::entry::{Entry, ValueRef};
 use crate::memory::heap::Heap;
+use crate::number::DecimalBuffer;
 use crate::packed::Item;
 use crate::table::Table;
 use crate::values::members::{Keyed, Member, MemberPlace, Members, PrefetchStep};
@@ -93,6 +94,22 @@ impl Fields {
         }
     }
 
+    /// A `hashtable` of these fields, with their values and expiries.
+    pub(super) fn of_volatile<'a>(
+        alloc: AllocContext<'_>,
+        elements: impl Iterator<Item = (Item<'a>, Item<'a>, Option<i64>)>,
+    ) -> Self {
+        let mut fields = Self::new(false);
+        let mut buffers = [DecimalBuffer::new(), DecimalBuffer::new()];
+        let [field_buffer, value_buffer] = &mut buffers;
+        for (field, value, expiry) in elements {
+            let (field, value) = (field.text(field_buffer), value.text(value_buffer));
+            let expiry = expiry.map_or(ExpiryChange::Clear, ExpiryChange::At);
+            fields.set(alloc, field, value, expiry, i64::MIN);
+        }
+        fields
+    }
+
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.members.len()
@@ -138,7 +155,7 @@ impl Fields {
         }
         let expires = matches!(expiry, ExpiryChange::At(_));
         if let Some(place) = self.members.find(hash, field) {
-            let replace = |pair: &[u8]| self.members.try_replace(alloc.heap, place, pair);
+            let replace = |pair: &[u8]| self.members.try_replace(alloc, place, pair);
             if expires || Pair::with(field, value, replace) != Some(true) {
                 self.members.remove_at(alloc, place, side_table_adder(alloc));
                 self.set_in_side_table(alloc, hash, field, value, expiry);

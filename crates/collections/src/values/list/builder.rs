@@ -1,6 +1,6 @@
 //! A list that is filled from its left end to its right one: node by node, not element by element.
 
-use super::elements::{NODE_SIZE_MAX, SMALL_SIZE_MAX};
+use super::elements::{NODE_SIZE_MAX, SMALL_SIZE_MAX, has_room};
 use super::limits::listpack_size;
 use super::node::ListNode;
 use super::nodes::Nodes;
@@ -33,9 +33,13 @@ impl ListBuilder {
             // Foreign files may have an integer as its text, which has one form only here.
             Item::Bytes(text) => Item::of_text(text),
         };
-        let (size, size_max) =
-            (item.len(), if self.nodes.is_some() { NODE_SIZE_MAX } else { SMALL_SIZE_MAX });
-        if self.run.size() + size > size_max {
+        let size = item.len();
+        let fits = if self.nodes.is_some() {
+            has_room(self.run.size(), self.run.len(), size)
+        } else {
+            self.run.size() + size <= SMALL_SIZE_MAX
+        };
+        if !fits {
             self.end_run();
             if let Item::Bytes(text) = item
                 && size > NODE_SIZE_MAX
@@ -63,7 +67,8 @@ impl ListBuilder {
     fn end_run(&mut self) {
         let (len, size) = (self.run.len(), std::mem::take(&mut self.run_listpack_size));
         if len > 0 {
-            let node = ListNode::of_several(self.run.finish(), size);
+            let mut node = ListNode::of_several(self.run.finish(), size);
+            node.seal();
             self.push_node(node, size, len);
         } else {
             self.nodes.get_or_insert_default();

@@ -8,8 +8,40 @@ pub(super) type Elements = Packed<1, false>;
 /// Bytes of elements up to which a list is one packed sequence; few under Miri, as in nodes.
 pub(super) const SMALL_SIZE_MAX: usize = if crate::IS_TINY { 512 } else { 4096 };
 
-/// Bytes of elements up to which a node accepts elements.
+/// Longest element that shares a node.
 pub(super) const NODE_SIZE_MAX: usize = SMALL_SIZE_MAX / 2;
+
+/// Bytes of the elements of a node and their index, up to which it accepts elements: what a block of 2.5 KiB has
+/// behind its head.
+const NODE_BLOCK_SIZE: usize = SMALL_SIZE_MAX / 8 * 5 - 8;
+
+/// Bytes of equally long elements, which become a [`crate::packed::Uniform`] sequence: what a block of 4 KiB has
+/// behind its head.
+const UNIFORM_BLOCK_SIZE: usize = SMALL_SIZE_MAX - 8;
+
+/// Whether a node of `len` elements, which take `size` bytes in a packed sequence, accepts one of `text_size`.
+#[inline]
+pub(super) fn has_room(size: usize, len: usize, text_size: usize) -> bool {
+    if looks_uniform(size, len, text_size) {
+        return (len + 1) * text_size <= UNIFORM_BLOCK_SIZE;
+    }
+    let index_size = 2 * (len + 1).next_multiple_of(8);
+    size + text_size + ELEMENT_OVERHEAD_MAX + index_size <= NODE_BLOCK_SIZE
+}
+
+/// Number of elements for which a new node at an end has space, if they are all as long as this one.
+pub(super) fn roomy_len(text_size: usize) -> usize {
+    UNIFORM_BLOCK_SIZE / text_size.max(8)
+}
+
+/// Whether the elements may be as long as this text, each behind one byte.
+#[inline]
+fn looks_uniform(size: usize, len: usize, text_size: usize) -> bool {
+    text_size > 0 && text_size < 128 && size == len * (text_size + 1)
+}
+
+/// Most bytes of an element in a packed sequence in addition to its text.
+const ELEMENT_OVERHEAD_MAX: usize = 3;
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::elements::{Elements, End, NODE_SIZE_MAX, SMALL_SIZE_MAX};
+use super::elements::{Elements, End, SMALL_SIZE_MAX, roomy_len};
 use super::limits::{ListLimits, listpack_size};
 use super::node::{ListNode, NodeContent};
 use crate::memory::prefetch;
@@ -123,6 +123,14 @@ impl Nodes {
                         index += 1;
                     }
                 }
+                NodeContent::Uniform(elements) => {
+                    for element in elements.iter_from(within) {
+                        if !visit(index, Item::Bytes(element)) {
+                            return;
+                        }
+                        index += 1;
+                    }
+                }
                 NodeContent::Single(text) => {
                     if !visit(index, Item::Bytes(text)) {
                         return;
@@ -154,27 +162,39 @@ impl Nodes {
         self.listpack_size += size;
         self.len += 1;
         if index == 0 {
-            if self.nodes.front().is_some_and(|node| node.has_room_for(text.len())) {
-                self.before_change(0);
-                self.nodes[0].insert(0, text, size);
-            } else {
-                self.insert_node(0, self.new_end(text));
-            }
+            self.insert_at_end(0, 0, text, size);
         } else if index == self.len - 1 {
             let last = self.nodes.len() - 1;
-            if self.nodes[last].has_room_for(text.len()) {
-                self.before_change(last);
-                let node = &mut self.nodes[last];
-                node.insert(node.len(), text, size);
-            } else {
-                self.insert_node(last + 1, self.new_end(text));
-            }
+            self.insert_at_end(last, self.nodes[last].len(), text, size);
         } else {
             self.len -= 1;
             let (place, within) = self.place(index);
             self.len += 1;
             self.insert_at(place, within, text, size);
         }
+    }
+
+    /// Adds an element at an end of the list, which is an end of this node, or to a new node beyond it.
+    #[inline]
+    fn insert_at_end(&mut self, place: usize, within: usize, text: &[u8], size: usize) {
+        let Some(node) = self.nodes.get(place) else {
+            self.insert_node(place, self.new_end(text));
+            return;
+        };
+        if node.has_room_for(text.len()) {
+            self.before_change(place);
+            self.nodes[place].insert(within, text, size);
+            return;
+        }
+        if matches!(node.content, NodeContent::Uniform(_)) {
+            self.before_change(place);
+            if self.nodes[place].try_insert_sealed(within, text, size) {
+                return;
+            }
+        }
+        // Its elements stay the same.
+        self.nodes[place].seal();
+        self.insert_node(if within == 0 { place } else { place + 1 }, self.new_end(text));
     }
 
     /// A node of one element for one of the ends. In a long list it has capacity for more, which is little
@@ -184,7 +204,7 @@ impl Nodes {
         if self.nodes.len() >= ROOMY_NODE_COUNT_MIN
             && let NodeContent::Several(elements) = &mut node.content
         {
-            let count = NODE_SIZE_MAX / (text.len() + 1);
+            let count = roomy_len(text.len());
             elements.reserve(count, count * text.len());
         }
         node
@@ -219,19 +239,13 @@ impl Nodes {
     pub(super) fn set(&mut self, index: usize, text: &[u8]) {
         let (place, within) = self.place(index);
         let old = self.nodes[place].at(within);
-        let (old_size, old_len) = (listpack_size(old), old.len());
+        let old_size = listpack_size(old);
         let size = listpack_size(Item::of_text(text));
         self.listpack_size = self.listpack_size - old_size + size;
-        if matches!(self.nodes[place].content, NodeContent::Several(_)) {
+        if !matches!(self.nodes[place].content, NodeContent::Single(_)) {
             self.before_change(place);
         }
-        let node = &mut self.nodes[place];
-        if let NodeContent::Several(elements) = &mut node.content
-            && (text.len() <= old_len || elements.size() + text.len() <= NODE_SIZE_MAX + old_len)
-            && elements.fits(text.len())
-        {
-            elements.replace(within, 0, text);
-            node.listpack_size = (node.listpack_size as usize - old_size + size) as u32;
+        if self.nodes[place].try_set(within, text, size) {
             return;
         }
         if self.nodes[place].len() == 1 {
@@ -257,15 +271,21 @@ impl Nodes {
     pub(super) fn take(&mut self, (place, within): ListPlace, visit: impl FnOnce(Item<'_>)) {
         self.before_change(place);
         let node = &mut self.nodes[place];
-        let NodeContent::Several(elements) = &mut node.content else {
-            unreachable!("a node of several elements stays")
-        };
-        elements.take(within, |[item]| {
-            let size = listpack_size(item);
-            self.listpack_size -= size;
-            node.listpack_size -= size as u32;
+        let mut taken_size = 0;
+        let visit = |item: Item<'_>| {
+            taken_size = listpack_size(item);
             visit(item);
-        });
+        };
+        match &mut node.content {
+            NodeContent::Several(elements) => elements.take(within, |[item]| visit(item)),
+            NodeContent::Uniform(elements) => {
+                visit(Item::Bytes(elements.at(within)));
+                elements.remove_range(within, 1);
+            }
+            NodeContent::Single(_) => unreachable!("a node of several elements stays"),
+        }
+        self.listpack_size -= taken_size;
+        node.listpack_size -= taken_size as u32;
         node.len -= 1;
         self.len -= 1;
     }
@@ -345,12 +365,7 @@ impl Nodes {
         }
         let elements = match self.nodes.len() {
             0 => Elements::new(),
-            1 => match &mut self.nodes[0].content {
-                NodeContent::Several(elements) if elements.size() <= SMALL_SIZE_MAX / 2 => {
-                    std::mem::take(elements)
-                }
-                _ => return None,
-            },
+            1 => self.nodes[0].take_elements(SMALL_SIZE_MAX / 2)?,
             _ => return None,
         };
         Some((elements, self.listpack_size as u32, self.is_quicklist))
@@ -360,33 +375,23 @@ impl Nodes {
     pub(super) fn has_element_beyond(&self, limits: ListLimits) -> bool {
         self.nodes.iter().any(|node| match &node.content {
             NodeContent::Single(text) => text.len() > limits.shared_size_max(),
-            NodeContent::Several(_) => false,
+            NodeContent::Several(_) | NodeContent::Uniform(_) => false,
         })
     }
 
     pub(super) fn estimated_bytes(&self, sample_len: usize) -> usize {
-        let content = |node: &ListNode| match &node.content {
-            NodeContent::Several(elements) => elements.memory_bytes(),
-            NodeContent::Single(text) => text.len(),
-        };
         size_of::<Self>()
             + self.nodes.capacity() * size_of::<ListNode>()
-            + estimated_sum(self.nodes.iter().map(content), self.nodes.len(), sample_len)
+            + estimated_sum(self.nodes.iter().map(ListNode::content_bytes), self.nodes.len(), sample_len)
     }
 
     pub(super) fn check(&self) {
         let mut len = 0;
         let mut sum = 0;
         for node in &self.nodes {
-            assert!(node.len > 0, "an empty node");
+            node.check();
             len += node.len();
             sum += node.listpack_size(0, node.len());
-            if let NodeContent::Several(elements) = &node.content {
-                let size: usize = elements.iter().map(|[item]| listpack_size(item)).sum();
-                assert_eq!(size, node.listpack_size as usize);
-                elements.check().expect("a sound sequence");
-                assert_eq!(elements.len(), node.len());
-            }
         }
         assert_eq!((len, sum), (self.len, self.listpack_size));
     }

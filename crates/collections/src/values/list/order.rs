@@ -85,6 +85,9 @@ impl ListPart<'_> {
         for node in self.nodes {
             match &node.content {
                 NodeContent::Several(elements) => elements.iter().for_each(|[item]| visit(item)),
+                NodeContent::Uniform(elements) => {
+                    elements.iter().for_each(|element| visit(Item::Bytes(element)));
+                }
                 NodeContent::Single(text) => visit(Item::Bytes(text)),
             }
         }

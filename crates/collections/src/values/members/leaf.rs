@@ -2,24 +2,25 @@
 //!
 //! ```text
 //! size
-//! 2          number of elements
-//! 2          slots
+//! 1          number of elements
+//! 1          eighths of slots
 //! slots      tag of each element: 8 bits of its hash
 //! 2 * slots  end of each element, counted from where the first one begins
 //! the rest   the elements, one behind the other
 //! ```
 //! `slots`, a multiple of 8, is the number of elements for which the index has space. An empty byte string
-//! is a leaf without elements.
+//! is a leaf without elements. A leaf of fewer than [`INDEXED_LEN_MIN`] elements may have no slots: each element is
+//! behind its size, one byte, and is found by a walk over all of them.
 //!
 //! Owns nothing: these are views of a block, which its owner replaces when an element does not fit.
 //! Computes no hashes and compares only bytes: the caller provides tags.
 //!
 //! Invariants ([`Leaf::check`])
 //! 1. Ends never descend, and the last one is within the block.
-//! 2. `len` is not above `slots`, and the index fits the block.
+//! 2. If there are slots, `len` is not above them, and the index fits the block.
 //!
-//! Cost: a search reads eight tags at a time, and the elements whose tags match; a removal moves the
-//! elements behind.
+//! Cost: a search reads eight tags at a time, and the elements whose tags match; without an index the size of each
+//! element, and the last bytes of those of the size sought. A removal moves the elements behind.
 
 use crate::memory::prefetch;
 use crate::memory::size_class::LINE_SIZE;
@@ -48,7 +49,7 @@ pub(super) struct LeafMut<'a> {
     bytes: &'a mut [u8],
 }
 
-const HEAD_SIZE: usize = 4;
+const HEAD_SIZE: usize = 2;
 
 /// Largest leaf, in bytes.
 pub(super) const LEAF_SIZE_MAX: usize = 32_000;
@@ -59,9 +60,21 @@ const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 /// Number of tags that are compared at a time.
 const TAGS: usize = 8;
 
+/// Elements from which on a leaf has an index; few under Miri. It is three bytes for each of 16, and finds one of ten
+/// hardly faster than a walk.
+pub(super) const INDEXED_LEN_MIN: usize = if crate::IS_TINY { 6 } else { 16 };
+
+/// Most elements of a leaf, whose number of slots is not above 256.
+const LEN_MAX: usize = u8::MAX as usize;
+
 /// Slots for this many elements.
 pub(super) fn slots_for(len: usize) -> usize {
     len.next_multiple_of(TAGS)
+}
+
+/// Bytes of a leaf with this many elements, of this size together, and no index.
+pub(super) fn unindexed_size(len: usize, size: usize) -> usize {
+    HEAD_SIZE + len + size
 }
 
 /// Bytes of a leaf with this many slots and bytes of elements.
@@ -79,35 +92,48 @@ impl<'a> Leaf<'a> {
     /// Number of elements.
     #[inline]
     pub(super) fn len(self) -> usize {
-        self.half_word(0)
+        usize::from(self.bytes.first().copied().unwrap_or(0))
     }
 
     #[inline]
     pub(super) fn slots(self) -> usize {
-        self.half_word(2)
+        usize::from(self.bytes.get(1).copied().unwrap_or(0)) * TAGS
+    }
+
+    /// Whether it has elements and no index.
+    #[inline]
+    pub(super) fn is_unindexed(self) -> bool {
+        self.slots() == 0 && self.len() > 0
     }
 
     /// Bytes of all elements.
     #[inline]
     pub(super) fn size(self) -> usize {
+        if self.is_unindexed() {
+            return self.unindexed_start(self.len()) - unindexed_size(self.len(), 0);
+        }
         self.start(self.len())
     }
 
     /// The element at `index`, which must be below the length.
     #[inline]
     pub(super) fn at(self, index: usize) -> &'a [u8] {
+        if self.slots() == 0 {
+            return self.sized_at(self.unindexed_start(index));
+        }
         let elements = &self.bytes[self.elements_offset()..];
         &elements[self.start(index)..self.start(index + 1)]
     }
 
-    /// The tag of the element at `index`.
+    /// The tag of the element at `index` of a leaf with an index.
     pub(super) fn tag(self, index: usize) -> u8 {
         self.bytes[HEAD_SIZE + index]
     }
 
     /// Every element, in the order in which they were added.
-    pub(super) fn iter(self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone {
-        (0..self.len()).map(move |index| self.at(index))
+    #[inline]
+    pub(super) fn iter(self) -> LeafIter<'a> {
+        LeafIter { leaf: self, index: 0, at: HEAD_SIZE }
     }
 
     /// Prefetches the start of its block, where the tags are.
@@ -127,6 +153,9 @@ impl<'a> Leaf<'a> {
     /// where one would be added.
     #[inline]
     pub(super) fn prefetch_element(self, tag: u8) {
+        if self.slots() == 0 {
+            return prefetch::bytes(self.bytes.get(2 * LINE_SIZE..).unwrap_or_default());
+        }
         let index = self.find_where(tag, |_| true).unwrap_or_else(|| self.len());
         let start = self.elements_offset() + self.start(index);
         prefetch::bytes(self.bytes.get(start..start + 1).unwrap_or_default());
@@ -135,6 +164,9 @@ impl<'a> Leaf<'a> {
     /// The index of the element with this key.
     #[inline]
     pub(super) fn find<K: Keyed>(self, tag: u8, key: &[u8]) -> Option<usize> {
+        if self.slots() == 0 {
+            return self.iter().position(|element| is_same(K::key(element), key));
+        }
         self.find_where(tag, |index| K::key(self.at(index)) == key)
     }
 
@@ -166,8 +198,7 @@ impl<'a> Leaf<'a> {
     /// distributed.
     #[inline]
     pub(super) fn has_room(self, size: usize) -> bool {
-        self.len() < usize::from(u8::MAX)
-            && leaf_size(slots_for(self.len() + 1), self.size() + size) <= LEAF_SIZE_MAX
+        self.len() < LEN_MAX && leaf_size(slots_for(self.len() + 1), self.size() + size) <= LEAF_SIZE_MAX
     }
 
     /// Verifies the invariants.
@@ -175,6 +206,9 @@ impl<'a> Leaf<'a> {
     pub(super) fn check(self) -> Result<(), String> {
         if self.bytes.is_empty() {
             return Ok(());
+        }
+        if self.is_unindexed() {
+            return self.check_unindexed();
         }
         if self.len() > self.slots() || self.elements_offset() > self.bytes.len() {
             return Err(format!("{} elements, room for {}", self.len(), self.slots()));
@@ -188,9 +222,33 @@ impl<'a> Leaf<'a> {
         Ok(())
     }
 
+    #[cfg(any(test, debug_assertions))]
+    fn check_unindexed(self) -> Result<(), String> {
+        let mut at = HEAD_SIZE;
+        for _ in 0..self.len() {
+            at += 1 + usize::from(*self.bytes.get(at).ok_or("elements beyond the block")?);
+        }
+        if at > self.bytes.len() || self.len() >= INDEXED_LEN_MIN {
+            return Err("elements beyond the block, or too many without an index".to_owned());
+        }
+        Ok(())
+    }
+
     #[inline]
     fn elements_offset(self) -> usize {
         leaf_size(self.slots(), 0)
+    }
+
+    /// Where the element at `index` of a leaf without index has its size; for the length the end.
+    #[inline]
+    fn unindexed_start(self, index: usize) -> usize {
+        (0..index).fold(HEAD_SIZE, |at, _| at + 1 + usize::from(self.bytes[at]))
+    }
+
+    /// The element whose size is at this offset.
+    #[inline]
+    fn sized_at(self, at: usize) -> &'a [u8] {
+        &self.bytes[at + 1..][..usize::from(self.bytes[at])]
     }
 
     /// The 16 bits at an offset of the block; zero in an empty leaf.
@@ -204,6 +262,55 @@ impl<'a> Leaf<'a> {
     fn start(self, index: usize) -> usize {
         let Some(before) = index.checked_sub(1) else { return 0 };
         self.half_word(HEAD_SIZE + self.slots() + 2 * before)
+    }
+}
+
+/// The elements of a leaf.
+#[derive(Clone)]
+pub(super) struct LeafIter<'a> {
+    leaf: Leaf<'a>,
+    index: usize,
+    /// Where the next element of a leaf without index has its size.
+    at: usize,
+}
+
+impl<'a> Iterator for LeafIter<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.index == self.leaf.len() {
+            return None;
+        }
+        self.index += 1;
+        if self.leaf.slots() > 0 {
+            return Some(self.leaf.at(self.index - 1));
+        }
+        let element = self.leaf.sized_at(self.at);
+        self.at += 1 + element.len();
+        Some(element)
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.leaf.len() - self.index;
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for LeafIter<'_> {}
+
+/// Whether two keys are equal. Most that are as long differ in their last bytes.
+#[inline]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    match (one.last_chunk::<8>(), other.last_chunk::<8>()) {
+        (Some(one_end), Some(other_end)) => {
+            u64::from_ne_bytes(*one_end) == u64::from_ne_bytes(*other_end) && one == other
+        }
+        _ => one == other,
     }
 }
 
@@ -228,6 +335,9 @@ impl<'a> LeafMut<'a> {
     /// Adds an absent element, if the block has space.
     #[inline]
     pub(super) fn try_push(&mut self, tag: u8, element: &[u8]) -> bool {
+        if self.view().slots() == 0 {
+            return self.try_push_unindexed(element);
+        }
         let (len, start) = (self.view().len(), self.view().size());
         let (offset, end) = (self.view().elements_offset(), start + element.len());
         if len == self.view().slots() || offset + end > self.bytes.len() {
@@ -240,9 +350,49 @@ impl<'a> LeafMut<'a> {
         true
     }
 
+    /// [`Self::try_push`] to a leaf without an index.
+    fn try_push_unindexed(&mut self, element: &[u8]) -> bool {
+        let (len, at) = (self.view().len(), self.view().unindexed_start(self.view().len()));
+        debug_assert!(element.len() <= usize::from(u8::MAX), "an element that belongs to the side table");
+        if len + 1 >= INDEXED_LEN_MIN || at + 1 + element.len() > self.bytes.len() {
+            return false;
+        }
+        self.bytes[at] = element.len() as u8;
+        self.bytes[at + 1..][..element.len()].copy_from_slice(element);
+        self.set_len(len + 1);
+        true
+    }
+
+    /// [`Self::try_replace`] in a leaf without an index.
+    fn try_replace_unindexed(&mut self, index: usize, element: &[u8]) -> bool {
+        let at = self.view().unindexed_start(index);
+        let (old_end, new_end) = (at + 1 + usize::from(self.bytes[at]), at + 1 + element.len());
+        if new_end != old_end {
+            let end = self.view().unindexed_start(self.view().len());
+            if end + new_end - old_end > self.bytes.len() || element.len() > usize::from(u8::MAX) {
+                return false;
+            }
+            self.bytes.copy_within(old_end..end, new_end);
+            self.bytes[at] = element.len() as u8;
+        }
+        self.bytes[at + 1..new_end].copy_from_slice(element);
+        true
+    }
+
+    /// [`Self::remove`] from a leaf without an index.
+    fn remove_unindexed(&mut self, index: usize) {
+        let (len, at) = (self.view().len(), self.view().unindexed_start(index));
+        let (next, end) = (at + 1 + usize::from(self.bytes[at]), self.view().unindexed_start(len));
+        self.bytes.copy_within(next..end, at);
+        self.set_len(len - 1);
+    }
+
     /// Replaces an element, if the block has space.
     #[inline]
     pub(super) fn try_replace(&mut self, index: usize, element: &[u8]) -> bool {
+        if self.view().slots() == 0 {
+            return self.try_replace_unindexed(index, element);
+        }
         let (start, end) = (self.view().start(index), self.view().start(index + 1));
         let (offset, size) = (self.view().elements_offset(), self.view().size());
         let new_end = start + element.len();
@@ -262,6 +412,9 @@ impl<'a> LeafMut<'a> {
 
     /// Removes the element at `index`, which must be below the length.
     pub(super) fn remove(&mut self, index: usize) {
+        if self.view().slots() == 0 {
+            return self.remove_unindexed(index);
+        }
         let (len, size, offset) = (self.view().len(), self.view().size(), self.view().elements_offset());
         let (start, end) = (self.view().start(index), self.view().start(index + 1));
         self.bytes.copy_within(offset + end..offset + size, offset + start);
@@ -274,7 +427,7 @@ impl<'a> LeafMut<'a> {
     }
 
     /// Changes the number of slots, to a multiple of 8 that is not below the length. The block must have
-    /// space.
+    /// space, and the leaf an index or no elements.
     pub(super) fn set_slots(&mut self, slots: usize) {
         let Leaf { bytes, .. } = self.view();
         debug_assert!(leaf_size(slots, self.view().size()) <= bytes.len() && slots >= self.view().len());
@@ -288,12 +441,12 @@ impl<'a> LeafMut<'a> {
             self.bytes.copy_within(elements, leaf_size(slots, 0));
             self.bytes.copy_within(ends, HEAD_SIZE + slots);
         }
-        self.bytes[2..4].copy_from_slice(&(slots as u16).to_le_bytes());
+        self.bytes[1] = (slots / TAGS) as u8;
     }
 
     #[inline]
     fn set_len(&mut self, len: usize) {
-        self.bytes[..2].copy_from_slice(&(len as u16).to_le_bytes());
+        self.bytes[0] = len as u8;
     }
 
     #[inline]

@@ -11,6 +11,7 @@ use crate::entry::Entry;
 const DEPTH_MAX: usize = 12;
 
 /// The place of an element in the tree, with its path.
+#[derive(Clone)]
 pub(super) struct Cursor<'a> {
     path: [Option<(&'a InnerNode, usize)>; DEPTH_MAX],
     depth: usize,

@@ -1,11 +1,10 @@
-//! The small form of a sorted set: everything in one allocation, found by tags, in order.
+//! The small form of a sorted set, beyond [`super::brief`]: everything in one allocation, found by tags, in order.
 //!
 //! ```text
 //! 2          number of elements
 //! 2          room: elements that the arrays have place for
 //! 2          bytes of all members with their lengths
-//! 1          whether the reported encoding is `skiplist`
-//! 1          not used
+//! 2          not used
 //! room x 8   scores
 //! room x 2   offsets of the members, counted from the first one
 //! room       tags: eight bits of each member's hash
@@ -23,6 +22,8 @@
 //! 4. Each tag is that of its member's hash.
 
 use super::order::{SearchTarget, partition_point, score_key};
+use crate::memory::block::ByteBlock;
+use crate::memory::heap::Heap;
 use crate::memory::prefetch;
 
 /// Elements of the largest small set; few under Miri.
@@ -39,14 +40,13 @@ const HEADER_SIZE: usize = 8;
 const LEN_AT: usize = 0;
 const ROOM_AT: usize = 2;
 const SIZE_AT: usize = 4;
-const NAME_AT: usize = 6;
 const SCORE_SIZE: usize = 8;
 const OFFSET_SIZE: usize = 2;
 const ELEMENT_SIZE: usize = SCORE_SIZE + OFFSET_SIZE + 1;
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Small {
-    bytes: Box<[u8]>,
+    bytes: ByteBlock,
 }
 
 /// The tag of a member with this hash.
@@ -86,15 +86,16 @@ impl Small {
         self.header(ROOM_AT)
     }
 
-    pub(super) fn is_reported_as_skiplist(&self) -> bool {
-        self.bytes.get(NAME_AT).is_some_and(|name| *name != 0)
+    /// An empty set with space for this many elements, with members of this many bytes together.
+    pub(super) fn with_room(heap: &Heap, len: usize, members_size: usize) -> Self {
+        let mut small = Self::default();
+        small.rebuild(heap, len.next_multiple_of(ROOM_STEP), members_size + len_bytes(len, members_size));
+        small
     }
 
-    pub(super) fn report_as_skiplist(&mut self) {
-        if self.bytes.is_empty() {
-            self.rebuild(0, 0);
-        }
-        self.bytes[NAME_AT] = 1;
+    /// Whether this many members, of this many bytes together, may be in a small set.
+    pub(super) fn holds(len: usize, members_size: usize) -> bool {
+        len <= SMALL_LEN_MAX && members_size <= MEMBERS_SIZE_MAX / 2
     }
 
     /// Whether one more member, of this many bytes, may be added.
@@ -105,7 +106,12 @@ impl Small {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.bytes.len()
+        self.bytes.memory_bytes()
+    }
+
+    /// A copy in `heap`.
+    pub(super) fn to_copy(&self, heap: &Heap) -> Self {
+        Self { bytes: self.bytes.to_copy(heap) }
     }
 
     #[inline]
@@ -187,9 +193,9 @@ impl Small {
     }
 
     /// Adds an absent member that fits. Returns its index.
-    pub(super) fn insert(&mut self, tag: u8, member: &[u8], score: f64) -> usize {
+    pub(super) fn insert(&mut self, heap: &Heap, tag: u8, member: &[u8], score: f64) -> usize {
         let index = self.position(&SearchTarget::Element(score_key(score), member));
-        self.make_room(member.len() + 2);
+        self.make_room(heap, member.len() + 1 + usize::from(member.len() >= LONG));
         let offset = self.header(SIZE_AT);
         let mut at = self.members_at() + offset;
         if member.len() >= LONG {
@@ -237,7 +243,7 @@ impl Small {
     }
 
     /// Removes `count` elements from `start` on.
-    pub(super) fn remove(&mut self, start: usize, count: usize) {
+    pub(super) fn remove(&mut self, heap: &Heap, start: usize, count: usize) {
         for index in start..start + count {
             let (offset, (bytes_at, size)) = (self.offset(index), self.member_range(index));
             let (end, members_at, members_size) = (bytes_at + size, self.members_at(), self.header(SIZE_AT));
@@ -257,37 +263,36 @@ impl Small {
             self.bytes.copy_within(moved, array + start * size);
         }
         self.set_header(LEN_AT, len - count);
-        self.make_compact();
+        self.make_compact(heap);
     }
 
     /// Reserves space for one more element, and for this many bytes of members.
-    fn make_room(&mut self, size: usize) {
+    fn make_room(&mut self, heap: &Heap, size: usize) {
         let room = self.room();
         if self.len() == room {
             // Each spare element costs eleven bytes.
-            self.rebuild(room + (room / 4).next_multiple_of(ROOM_STEP).max(ROOM_STEP), size);
+            self.rebuild(heap, room + (room / 4).next_multiple_of(ROOM_STEP).max(ROOM_STEP), size);
         } else if self.members_at() + self.header(SIZE_AT) + size > self.bytes.len() {
-            self.rebuild(room, size);
+            self.rebuild(heap, room, size);
         }
     }
 
-    fn make_compact(&mut self) {
+    fn make_compact(&mut self, heap: &Heap) {
         let used = self.members_at() + self.header(SIZE_AT);
         if self.len() + 2 * ROOM_STEP <= self.room() / 2 || self.bytes.len() > 2 * used + 128 {
-            self.rebuild(self.len().next_multiple_of(ROOM_STEP), 0);
+            self.rebuild(heap, self.len().next_multiple_of(ROOM_STEP), 0);
         }
     }
 
     /// Moves everything into a new allocation for this many elements, with `extra` bytes for more members.
-    fn rebuild(&mut self, room: usize, extra: usize) {
+    fn rebuild(&mut self, heap: &Heap, room: usize, extra: usize) {
         let (len, members_size) = (self.len(), self.header(SIZE_AT));
-        let slack = if extra > 0 { (members_size + extra) / 8 } else { 0 };
+        let slack = if extra > 0 && len > 0 { (members_size + extra) / 8 } else { 0 };
         let size = HEADER_SIZE + room * ELEMENT_SIZE + members_size + extra + slack;
-        let mut new = Self { bytes: vec![0; size.next_multiple_of(8)].into_boxed_slice() };
+        let mut new = Self { bytes: ByteBlock::zeroed(heap, size) };
         new.set_header(LEN_AT, len);
         new.set_header(ROOM_AT, room);
         new.set_header(SIZE_AT, members_size);
-        new.bytes[NAME_AT] = u8::from(self.is_reported_as_skiplist());
         let arrays = [
             (HEADER_SIZE, HEADER_SIZE, len * SCORE_SIZE),
             (self.offsets_at(), new.offsets_at(), len * OFFSET_SIZE),
@@ -328,6 +333,11 @@ impl Small {
         let is_tagged = |index: usize| self.bytes[self.tags_at() + index] == tag(self.member(index));
         if (0..self.len()).all(is_tagged) { Ok(()) } else { Err("small 4: a wrong tag".to_owned()) }
     }
+}
+
+/// Bytes of the lengths of this many members, of this many bytes together.
+fn len_bytes(len: usize, members_size: usize) -> usize {
+    if members_size < len * LONG { len } else { 2 * len }
 }
 
 /// From this length on, a member's length takes two bytes.

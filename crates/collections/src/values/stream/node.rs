@@ -8,6 +8,7 @@
 //! node:   names                                                      numbers are LEB128, texts have their length before them
 //! entry:  flags 1 │ ms since the first │ seq │ size of the rest │ values, or number of pairs and pairs │ size of all before
 //! ```
+//! A single value has no size of the rest before it: it begins with its own.
 //! The size at the end is encoded so that it can be read backwards (`write_number_back`): so the last
 //! entries are found without decoding the earlier ones. `seq` is a difference within the first id's
 //! millisecond, and absolute in later ones.
@@ -102,7 +103,9 @@ impl StreamNode {
         self.bytes.push(flags);
         write_number(&mut self.bytes, id.ms - first.ms);
         write_number(&mut self.bytes, if id.ms == first.ms { id.seq - first.seq } else { id.seq });
-        write_number(&mut self.bytes, body_size as u64);
+        if !(has_same_names && self.name_count == 1) {
+            write_number(&mut self.bytes, body_size as u64);
+        }
         if !has_same_names {
             write_number(&mut self.bytes, pairs.clone().count() as u64);
         }
@@ -135,9 +138,12 @@ impl StreamNode {
         self.live_count + self.deleted_count
     }
 
-    /// Frees the memory reserved for more entries.
+    /// Frees the memory reserved for more entries. Copies: reallocation to a smaller size keeps the block
+    /// if at least half of it stays in use.
     pub(super) fn shrink(&mut self) {
-        self.bytes.shrink_to_fit();
+        if self.bytes.capacity() > self.bytes.len() {
+            self.bytes = self.bytes.as_slice().into();
+        }
     }
 
     /// The live entries, ascending. `first` is the node's id.
@@ -257,7 +263,14 @@ impl StreamNode {
         let mut rest = &self.bytes[at as usize + 1..];
         let ms_since = read_number(&mut rest);
         let seq = read_number(&mut rest);
-        let body_size = read_number(&mut rest) as usize;
+        let is_single_value = flags & SAME_NAMES != 0 && self.name_count == 1;
+        let body_size = if is_single_value {
+            let mut value = rest;
+            let size = read_number(&mut value) as usize;
+            rest.len() - value.len() + size
+        } else {
+            read_number(&mut rest) as usize
+        };
         let id = StreamId::new(first.ms + ms_since, if ms_since == 0 { first.seq + seq } else { seq });
         let body_end = self.bytes.len() - rest.len() + body_size;
         let next = (body_end + number_size((body_end - at as usize) as u64)) as u32;

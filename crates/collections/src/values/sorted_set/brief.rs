@@ -1,0 +1,445 @@
+//! The smallest form of a sorted set: a few elements in one run of bytes, in order.
+//!
+//! ```text
+//! 1   number of elements
+//! 1   bytes of a score
+//! 2   bytes of all elements
+//! n   elements: the score, the length of the member (one byte, or two with the top bit of the first set), the member
+//! ```
+//! Scores are integers of 1, 2 or 4 bytes while all of them are such, and doubles else: in most sets they are
+//! counts, ranks or times. The width only grows, until the set is empty.
+//!
+//! Invariants ([`Brief::check`])
+//! 1. The elements take exactly the bytes that the head says, and fit the block.
+//! 2. They are in ascending order, without equal ones, and fewer than [`BRIEF_LEN_MAX`] + 1.
+//! 3. The width is 1, 2, 4 or 8; after a removal of all elements there is no block.
+//!
+//! Cost: every operation walks the elements; a member is compared by its last bytes first. A change moves the bytes
+//! behind it, [`BRIEF_SIZE_MAX`] at most.
+
+use super::order::{SearchTarget, score_key};
+use crate::memory::block::ByteBlock;
+use crate::memory::heap::Heap;
+
+/// Most elements.
+pub(super) const BRIEF_LEN_MAX: usize = if crate::IS_TINY { 6 } else { 15 };
+
+/// Most bytes of elements, if every score takes [`DOUBLE_SIZE`].
+const BRIEF_SIZE_MAX: usize = 1024;
+
+const HEAD_SIZE: usize = 4;
+const DOUBLE_SIZE: usize = 8;
+
+/// From this length on, a member's length takes two bytes.
+const LONG: usize = 0x80;
+
+#[derive(Default)]
+pub(super) struct Brief {
+    block: ByteBlock,
+}
+
+/// An element and where it is.
+#[derive(Clone, Copy)]
+struct Placed<'a> {
+    start: usize,
+    end: usize,
+    score: f64,
+    member: &'a [u8],
+}
+
+/// The elements in order.
+#[derive(Clone)]
+pub(super) struct BriefIter<'a> {
+    brief: &'a Brief,
+    at: usize,
+}
+
+impl Brief {
+    /// Prefetches the beginning of the block.
+    #[inline(always)]
+    pub(super) fn prefetch_head(&self) {
+        self.block.prefetch();
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.block.first().copied().unwrap_or(0))
+    }
+
+    /// Bytes of memory that it owns.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.block.memory_bytes()
+    }
+
+    /// Whether one more member of this many bytes may be added.
+    #[inline]
+    pub(super) fn has_room_for(&self, member_size: usize) -> bool {
+        self.len() < BRIEF_LEN_MAX && self.has_room_for_all(1, member_size)
+    }
+
+    /// Whether this many more members, of this many bytes together, may be added.
+    pub(super) fn has_room_for_all(&self, count: usize, size: usize) -> bool {
+        let len = self.len() + count;
+        len <= BRIEF_LEN_MAX && self.used() + size + len * (DOUBLE_SIZE + 2) <= BRIEF_SIZE_MAX
+    }
+
+    /// The score of a member.
+    #[inline]
+    pub(super) fn find(&self, member: &[u8]) -> Option<(usize, f64)> {
+        self.walk()
+            .enumerate()
+            .find(|(_, placed)| is_same(placed.member, member))
+            .map(|(index, placed)| (index, placed.score))
+    }
+
+    /// The element at an index, which must be below the length.
+    pub(super) fn at(&self, index: usize) -> (&[u8], f64) {
+        self.iter().nth(index).expect("callers have seen the length")
+    }
+
+    /// The elements in order.
+    #[inline]
+    pub(super) fn iter(&self) -> BriefIter<'_> {
+        self.iter_from(0)
+    }
+
+    /// The elements from an index on, at most the length, in order.
+    #[inline]
+    pub(super) fn iter_from(&self, index: usize) -> BriefIter<'_> {
+        BriefIter { brief: self, at: self.start_of(index) }
+    }
+
+    /// Number of elements before the target.
+    #[inline]
+    pub(super) fn position(&self, target: &SearchTarget<'_>) -> usize {
+        self.walk().take_while(|placed| placed.is_behind(target)).count()
+    }
+
+    /// Reserves space for this many elements, with members of this many bytes together, and these scores.
+    pub(super) fn reserve(
+        &mut self,
+        heap: &Heap,
+        count: usize,
+        size: usize,
+        scores: impl Iterator<Item = f64>,
+    ) {
+        let width = scores.map(width_of).fold(self.width(), usize::max);
+        let long_size = if size > count * (LONG - 1) { count } else { 0 };
+        self.make_room(heap, count * (width + 1) + size + long_size, width);
+    }
+
+    /// Adds an absent member that fits.
+    pub(super) fn insert(&mut self, heap: &Heap, member: &[u8], score: f64) {
+        let width = self.width().max(width_of(score));
+        let size = width + len_size(member) + member.len();
+        self.make_room(heap, size, width);
+        let target = SearchTarget::Element(score_key(score), member);
+        let start =
+            self.walk().find(|placed| !placed.is_behind(&target)).map_or(self.end(), |placed| placed.start);
+        let (end, used, len) = (self.end(), self.used(), self.len());
+        self.block.copy_within(start..end, start + size);
+        let (head, bytes) = self.block[start..start + size].split_at_mut(size - member.len());
+        bytes.copy_from_slice(member);
+        let (score_bytes, len_bytes) = head.split_at_mut(width);
+        write_score(score_bytes, score);
+        if let [high, low] = len_bytes {
+            (*high, *low) = ((LONG | member.len() >> 8) as u8, member.len() as u8);
+        } else {
+            len_bytes[0] = member.len() as u8;
+        }
+        self.set_head(len + 1, width, used + size);
+    }
+
+    /// Changes the score of the element at an index.
+    pub(super) fn set_score_at(&mut self, heap: &Heap, index: usize, score: f64) {
+        let width = self.width().max(width_of(score));
+        if width != self.width() {
+            self.make_room(heap, 0, width);
+        }
+        let placed = self.placed(self.start_of(index));
+        let (start, end, size) = (placed.start, placed.end, placed.end - placed.start);
+        let target = SearchTarget::Element(score_key(score), placed.member);
+        // The element itself is passed over: it moves to the gap between the others.
+        let new_start = self
+            .walk()
+            .find(|other| other.start != start && !other.is_behind(&target))
+            .map_or(self.end(), |other| other.start);
+        write_score(&mut self.block[start..start + width], score);
+        if new_start > end {
+            self.block[start..new_start].rotate_left(size);
+        } else if new_start < start {
+            self.block[new_start..end].rotate_right(size);
+        }
+    }
+
+    /// Removes `count` elements from an index on.
+    pub(super) fn remove(&mut self, heap: &Heap, index: usize, count: usize) {
+        let (start, stop) = (self.start_of(index), self.start_of(index + count));
+        let (end, used, len, width) = (self.end(), self.used(), self.len(), self.width());
+        if count == len {
+            self.block = ByteBlock::empty();
+            return;
+        }
+        self.block.copy_within(stop..end, start);
+        self.set_head(len - count, width, used - (stop - start));
+        if self.block.len() > 2 * self.end() + KEPT_SIZE {
+            self.rebuild(heap, 0, width);
+        }
+    }
+
+    /// A copy in `heap`.
+    pub(super) fn to_copy(&self, heap: &Heap) -> Self {
+        Self { block: self.block.to_copy(heap) }
+    }
+
+    /// Verifies the invariants in the header of this file.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        if ![1, 2, 4, DOUBLE_SIZE].contains(&self.width()) {
+            return Err("brief 3: no such width".to_owned());
+        }
+        if self.end() > self.block.len() {
+            return Err("brief 1: elements beyond the block".to_owned());
+        }
+        let mut at = HEAD_SIZE;
+        let mut count = 0;
+        while at < self.end() {
+            at = self.placed(at).end;
+            count += 1;
+        }
+        if at != self.end() || count != self.len() {
+            return Err("brief 1: elements do not end where they should".to_owned());
+        }
+        let keys: Vec<_> = self.walk().map(|placed| (score_key(placed.score), placed.member)).collect();
+        if keys.len() > BRIEF_LEN_MAX || keys.is_sorted_by(|one, other| one < other) {
+            return if keys.len() > BRIEF_LEN_MAX {
+                Err("brief 2: too many elements".to_owned())
+            } else {
+                Ok(())
+            };
+        }
+        Err("brief 2: elements are not in order".to_owned())
+    }
+
+    #[inline]
+    fn width(&self) -> usize {
+        usize::from(self.block.get(1).copied().unwrap_or(1))
+    }
+
+    /// Bytes of all elements.
+    #[inline]
+    fn used(&self) -> usize {
+        self.block.get(2..HEAD_SIZE).map_or(0, |bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])))
+    }
+
+    /// Where the last element ends.
+    #[inline]
+    fn end(&self) -> usize {
+        HEAD_SIZE + self.used()
+    }
+
+    fn set_head(&mut self, len: usize, width: usize, used: usize) {
+        let [low, high] = (used as u16).to_le_bytes();
+        self.block[..HEAD_SIZE].copy_from_slice(&[len as u8, width as u8, low, high]);
+    }
+
+    #[inline]
+    fn walk(&self) -> impl Iterator<Item = Placed<'_>> {
+        let mut at = HEAD_SIZE;
+        let end = self.end();
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let placed = self.placed(at);
+            at = placed.end;
+            Some(placed)
+        })
+    }
+
+    /// The element at this offset.
+    #[inline]
+    fn placed(&self, start: usize) -> Placed<'_> {
+        let (width, bytes) = (self.width(), &self.block[start..]);
+        let first = usize::from(bytes[width]);
+        let (at, len) = if first < LONG {
+            (width + 1, first)
+        } else {
+            (width + 2, (first - LONG) << 8 | usize::from(bytes[width + 1]))
+        };
+        let member = &bytes[at..at + len];
+        Placed { start, end: start + at + len, score: read_score(&bytes[..width]), member }
+    }
+
+    /// Where the element at an index starts; for the length the end.
+    #[inline]
+    fn start_of(&self, index: usize) -> usize {
+        let skipped = index.checked_sub(1).and_then(|before| self.walk().nth(before));
+        skipped.map_or(HEAD_SIZE, |placed| placed.end)
+    }
+
+    /// Reserves `added` bytes more for elements, and makes scores this wide.
+    #[inline]
+    fn make_room(&mut self, heap: &Heap, added: usize, width: usize) {
+        if width != self.width() || self.end() + added > self.block.len() {
+            self.rebuild(heap, added, width);
+        }
+    }
+
+    /// Moves to a block with `added` bytes more than the elements take with scores of this width.
+    #[cold]
+    fn rebuild(&mut self, heap: &Heap, added: usize, width: usize) {
+        let used = self.used() + self.len() * (width - self.width());
+        let mut block = ByteBlock::zeroed(heap, HEAD_SIZE + used + added);
+        if width == self.width() {
+            block[HEAD_SIZE..HEAD_SIZE + used]
+                .copy_from_slice(&self.block[HEAD_SIZE.min(self.block.len())..][..used]);
+        } else {
+            let mut target = &mut block[HEAD_SIZE..];
+            for placed in self.walk() {
+                let rest = &self.block[placed.start + self.width()..placed.end];
+                let (score_bytes, behind) = target.split_at_mut(width);
+                write_score(score_bytes, placed.score);
+                let (bytes, behind) = behind.split_at_mut(rest.len());
+                bytes.copy_from_slice(rest);
+                target = behind;
+            }
+        }
+        let len = self.len();
+        self.block = block;
+        self.set_head(len, width, used);
+    }
+}
+
+/// Vacant bytes up to which a block is not moved.
+const KEPT_SIZE: usize = 64;
+
+impl Placed<'_> {
+    #[inline]
+    fn is_behind(&self, target: &SearchTarget<'_>) -> bool {
+        target.is_behind(score_key(self.score), || self.member)
+    }
+}
+
+impl<'a> Iterator for BriefIter<'a> {
+    type Item = (&'a [u8], f64);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.brief.end() {
+            return None;
+        }
+        let placed = self.brief.placed(self.at);
+        self.at = placed.end;
+        Some((placed.member, placed.score))
+    }
+}
+
+/// Bytes that a score needs. -0 is not an integer here.
+#[inline]
+fn width_of(score: f64) -> usize {
+    let integer = score as i32;
+    if f64::from(integer).to_bits() != score.to_bits() {
+        DOUBLE_SIZE
+    } else if i8::try_from(integer).is_ok() {
+        1
+    } else if i16::try_from(integer).is_ok() {
+        2
+    } else {
+        4
+    }
+}
+
+#[inline]
+fn read_score(bytes: &[u8]) -> f64 {
+    match *bytes {
+        [byte] => f64::from(byte as i8),
+        [low, high] => f64::from(i16::from_le_bytes([low, high])),
+        [a, b, c, d] => f64::from(i32::from_le_bytes([a, b, c, d])),
+        _ => f64::from_le_bytes(*bytes.first_chunk().expect("the width is 1, 2, 4 or 8")),
+    }
+}
+
+/// Writes a score, which is an integer if there are fewer than eight bytes for it.
+#[inline]
+fn write_score(target: &mut [u8], score: f64) {
+    let size = target.len();
+    if size == DOUBLE_SIZE {
+        target.copy_from_slice(&score.to_le_bytes());
+    } else {
+        target.copy_from_slice(&(score as i32).to_le_bytes()[..size]);
+    }
+}
+
+fn len_size(member: &[u8]) -> usize {
+    1 + usize::from(member.len() >= LONG)
+}
+
+/// Whether two members are equal. Most that are as long differ in their last bytes.
+#[inline]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    match (one.last_chunk::<8>(), other.last_chunk::<8>()) {
+        (Some(one_end), Some(other_end)) => {
+            u64::from_ne_bytes(*one_end) == u64::from_ne_bytes(*other_end) && one == other
+        }
+        _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_keep_their_bits_at_every_width() {
+        let scores = [0.0, -0.0, 1.0, -128.0, 127.0, 128.0, -32_768.0, 32_768.0, 2_147_483_648.0, 0.5, 1e300];
+        let widths = [1, 8, 1, 1, 1, 2, 2, 4, 8, 8, 8];
+        for (score, width) in scores.into_iter().zip(widths) {
+            assert_eq!(width_of(score), width, "{score}");
+            let mut bytes = [0; 8];
+            write_score(&mut bytes[..width], score);
+            assert_eq!(read_score(&bytes[..width]).to_bits(), score.to_bits());
+        }
+    }
+
+    #[test]
+    fn a_planted_fault_is_noticed() {
+        let (heap, mut brief) = (Heap::new(), Brief::default());
+        for (member, score) in [(&b"b"[..], 2.0), (b"a", 1.0), (b"c", 3.0)] {
+            brief.insert(&heap, member, score);
+        }
+        assert_eq!(brief.check(), Ok(()));
+        brief.block[HEAD_SIZE] = 9;
+        assert!(brief.check().is_err_and(|fault| fault.starts_with("brief 2")));
+        brief.block[HEAD_SIZE] = 1;
+        brief.block[2] -= 3;
+        assert!(brief.check().is_err_and(|fault| fault.starts_with("brief 1")));
+        brief.block[2] += 3;
+        brief.block[1] = 3;
+        assert!(brief.check().is_err_and(|fault| fault.starts_with("brief 3")));
+        brief.block[1] = 1;
+        assert_eq!(brief.check(), Ok(()));
+    }
+
+    #[test]
+    fn an_element_moves_past_others_when_its_score_becomes_wider() {
+        let (heap, mut brief) = (Heap::new(), Brief::default());
+        let long = [b'x'; 200];
+        for (member, score) in [(&b"b"[..], 2.0), (&long, 1.0), (b"c", 3.0)] {
+            brief.insert(&heap, member, score);
+        }
+        brief.set_score_at(&heap, 0, 2.5);
+        assert_eq!(brief.check(), Ok(()));
+        assert!(brief.iter().eq([(&b"b"[..], 2.0), (&long, 2.5), (b"c", 3.0)]));
+        brief.set_score_at(&heap, 2, -1e9);
+        assert_eq!(brief.find(b"c"), Some((0, -1e9)));
+        brief.remove(&heap, 0, 3);
+        assert_eq!((brief.len(), brief.memory_bytes()), (0, 0));
+    }
+}
