@@ -265,7 +265,11 @@ fn write_bytes(text: &[u8], room: &mut [u8]) -> usize {
         }
     };
     let place = &mut room[head_size..head_size + text.len()];
-    if text.len() <= SHORT_LEN_MAX { copy_short(text, place) } else { place.copy_from_slice(text) }
+    if text.len() <= SHORT_LEN_MAX {
+        copy_short(text, place)
+    } else {
+        place.copy_from_slice(text)
+    }
     head_size + text.len()
 }
 

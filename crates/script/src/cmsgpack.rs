@@ -144,8 +144,7 @@ fn unpack(
     with_stack(lua, names, |stack| {
         while reader.at < bytes.len() && (limit == 0 || values.len() < limit) {
             if values.len() >= RESULT_COUNT_MAX || !stack.reserve(LEVEL_ROOM) {
-                let text =
-                    "stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)";
+                let text = "stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)";
                 return Err(library_error(lua, text));
             }
             reader.value(stack, 0)?;
