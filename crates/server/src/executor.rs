@@ -12,6 +12,7 @@ mod forwarding;
 mod handler;
 mod latching;
 mod link_errors;
+pub mod long_commands;
 mod permissions;
 mod plain;
 mod plan;
@@ -56,6 +57,7 @@ use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
 use eviction::{Eviction, MemoryBudget};
 use handler::{context, run_handler};
+use long_commands::LongCommands;
 use planner::Planner;
 use serving::{BeginWait, ServeContext};
 pub use serving::{DeferredAim, DeferredServe, DeferredStep};
@@ -91,6 +93,8 @@ pub struct Executor {
     slots: Vec<Slot>,
     effects: CommandReport,
     serve_context: ServeContext,
+    /// The commands that are expected to take long.
+    pub long_commands: LongCommands,
     /// The sessions of transactions whose scripts are paused and whose connections are closed.
     orphans: Vec<Session>,
 }
@@ -171,6 +175,7 @@ impl Executor {
             slots: Vec::new(),
             effects: CommandReport::default(),
             serve_context: ServeContext::new(),
+            long_commands: LongCommands::default(),
             orphans: Vec::new(),
         };
         executor.effects.shared_replies.accept(true);
@@ -347,6 +352,9 @@ impl Executor {
             {
                 place = behind;
                 continue;
+            }
+            if self.leaves_before(client, plan) {
+                return (range.start, Some(Processed::Yielded));
             }
             match self.execute(client, planned, bytes, place, started, host).or_stop(client) {
                 Step::Done => self.follow_forwarded(client, bytes, range.end),
@@ -560,7 +568,7 @@ impl Executor {
     ) -> Step {
         let CurrentRequest { found, args, size: request_size, .. } = current;
         let now = Ticks::now();
-        let ns = std::mem::take(&mut client.attempt.parts_ns) + now.ns_since(*started);
+        let ns = client.attempt.end() + now.ns_since(*started);
         *started = now;
         self.refresh_time(now);
         // A waiting command is counted and logged when its wait ends.
@@ -569,7 +577,7 @@ impl Executor {
             client.wait.begin().ran_ns = ns;
             client.session.ran.count -= 1;
         } else {
-            self.statistics.ran(found.id, 1, ns);
+            self.count(found.id, ns);
         }
         // CONFIG SET, CLIENT TRACKING and ACL SETUSER must take effect before the next request.
         self.follow_config();
@@ -588,13 +596,5 @@ impl Executor {
         // Replies of commands that begin or end a subscription are messages: `CLIENT REPLY` does not suppress them.
         let is_message = found.command.flags.contains(Flags::PUSH_REPLY);
         self.finish_special(client, if is_message { client.replies.bytes.len() } else { mark })
-    }
-
-    /// Logs a command whose cost reaches a threshold.
-    #[inline(always)]
-    fn log_if_notable(&mut self, client: &mut Client, found: ResolvedCommand, args: Args<'_>, cost: Cost) {
-        if self.settings.thresholds.are_exceeded(cost) {
-            self.log_command(client, found, args, cost);
-        }
     }
 }

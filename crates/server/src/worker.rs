@@ -51,6 +51,7 @@ use crate::connection::Life;
 use crate::connection::client::UnblockReply;
 use crate::connection::listeners::Listeners;
 use crate::connection::token::Token;
+use crate::executor::long_commands::LONG_COMMAND_NS;
 use crate::executor::{Executor, Planned, Processed};
 use crate::faults;
 use crate::mail::{BarrierRequest, Mail, WorkerHandle};
@@ -69,7 +70,7 @@ use links::Links;
 use output::WorkerOutput;
 use primary::PrimaryConnection;
 use replicas::OwnReplicas;
-use scaling::{LONG_COMMAND_NS, Scaling};
+use scaling::Scaling;
 use waits::Waits;
 
 /// Maximum wait without checking the timers, in microseconds.
@@ -432,6 +433,9 @@ impl Worker {
                 if connection.may_continue() {
                     self.waits.ready.push(token);
                 }
+                if connection.client.attempt.was_expected_long {
+                    self.isolate(token);
+                }
                 if has_transaction {
                     self.check_query_size(token);
                 }
@@ -441,8 +445,8 @@ impl Worker {
                 self.start_waiting(token);
             }
         }
-        if took_long {
-            self.isolate_after_long_command(token);
+        if took_long && !self.waited_for_cpu() {
+            self.isolate(token);
         }
         self.resume_input(token, processed);
         if input_passes {

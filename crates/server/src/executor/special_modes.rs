@@ -312,6 +312,14 @@ impl Executor {
         self.settings.latency_end(&self.shared.monitoring, started, "expire-del");
     }
 
+    /// Logs a command whose cost reaches a threshold.
+    #[inline(always)]
+    pub(super) fn log_if_notable(&self, client: &Client, found: ResolvedCommand, args: Args<'_>, cost: Cost) {
+        if self.settings.thresholds.are_exceeded(cost) {
+            self.log_command(client, found, args, cost);
+        }
+    }
+
     /// Writes a slow or large command to the command logs.
     #[cold]
     pub(super) fn log_command(&self, client: &Client, found: ResolvedCommand, args: Args<'_>, cost: Cost) {

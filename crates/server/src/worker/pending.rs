@@ -23,8 +23,9 @@ const AFTER_EVENTS: [PendingWork; 7] = [
         is_left: |worker| worker.cron.defragmenter.has_time(),
         run: |worker| worker.cron.defragmenter.run(&mut worker.executor, worker.shared),
     },
-    PendingWork { is_left: |worker| !worker.waits.ready.is_empty(), run: Worker::run_ready },
+    // What is to leave does not run here.
     PendingWork { is_left: |worker| worker.scaling.has_leaving(), run: Worker::move_leaving },
+    PendingWork { is_left: |worker| !worker.waits.ready.is_empty(), run: Worker::run_ready },
     PendingWork {
         is_left: |worker| worker.executor.has_orphans(),
         run: |worker| worker.executor.continue_orphans(&worker.host),

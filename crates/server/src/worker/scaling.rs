@@ -2,7 +2,8 @@
 //!
 //! - A worker that had too much work for [`WINDOW_NS`] leaves half of its load to the least busy active worker, or to a
 //!   dormant one, which becomes active.
-//! - A command that took long moves its connection away from the others, which would wait for the next one.
+//! - A command that is expected to take long moves its connection away from the others, which would wait for it, and one
+//!   that took long moves it for the next one.
 //! - Connections of a dormant worker leave it when they have output. Those without anything to do stay and cost nothing.
 //!
 //! A connection that is to leave waits in [`Scaling::leaving`] for its turn, as a move takes time on both sides.
@@ -39,8 +40,8 @@ const REST_COUNT: u32 = 2;
 /// The minimum share of a worker's load that is worth another worker, in thousandths.
 const MOVED_PERMILLE_MIN: u64 = 100;
 
-/// The time in nanoseconds from which on a batch, which yields earlier if it has several commands, has a long command.
-pub(super) const LONG_COMMAND_NS: u64 = 1_000_000;
+/// The time of a command is not its own if its thread has waited for a CPU for longer, in nanoseconds.
+const CPU_WAIT_NS: u64 = 500_000;
 
 /// The most connections that leave a worker in a turn.
 const LEAVING_COUNT_MAX: usize = 64;
@@ -122,7 +123,9 @@ impl Worker {
     /// At the beginning of a turn: determines whether this worker is dormant.
     #[inline]
     pub(super) fn update_dormancy(&mut self) {
-        self.scaling.is_dormant = self.index >= self.shared.pool.active() && !self.ending.is_retiring;
+        let pool = &self.shared.pool;
+        self.scaling.is_dormant = self.index >= pool.active() && !self.ending.is_retiring;
+        self.executor.long_commands.is_on = pool.can_scale() && self.connections.len() > 1;
     }
 
     /// At the end of a turn: leaves load to another worker if there was too much.
@@ -135,9 +138,12 @@ impl Worker {
 
     #[cold]
     fn end_window(&mut self, now: Ticks) {
-        let pool = &self.shared.pool;
+        if !self.shared.pool.can_scale() {
+            self.scaling.window.began = now;
+            return;
+        }
         let load = self.scaling.window.measure(self.statistics);
-        if !pool.can_scale() || self.ending.is_retiring || self.ending.is_stopping {
+        if self.ending.is_retiring || self.ending.is_stopping {
             return;
         }
         if self.scaling.rest_count > 0 {
@@ -191,13 +197,12 @@ impl Worker {
         (least, least.map_or(0, load))
     }
 
-    /// Moves a connection with a long command to the active worker with the fewest connections, or to a dormant one if this
-    /// one is alone.
+    /// Moves a connection with a long command to the active worker with the fewest connections, or to a dormant one if only
+    /// this one is active.
     #[cold]
-    pub(super) fn isolate_after_long_command(&mut self, token: Token) {
+    pub(super) fn isolate(&mut self, token: Token) {
         let pool = &self.shared.pool;
-        if !pool.can_scale() || self.connections.len() < 2 || self.ending.is_retiring || self.waited_for_cpu()
-        {
+        if !pool.can_scale() || self.connections.len() < 2 || self.ending.is_retiring {
             return;
         }
         pool.note_long_command(self.clock.uptime);
@@ -207,15 +212,16 @@ impl Worker {
                 .filter(|to| self.shared.workers.handle(*to).load() + 1 < self.connections.len() as u64),
         };
         if let Some(to) = to {
-            self.scaling.leaving.push_back((token, to));
+            self.scaling.leaving.push_front((token, to));
         }
     }
 
     /// Whether this thread has waited for its CPU for long in this window: then a command took long for that reason.
-    fn waited_for_cpu(&self) -> bool {
+    #[cold]
+    pub(super) fn waited_for_cpu(&self) -> bool {
         let window = &self.scaling.window;
         !simulation::is_simulated()
-            && window.times.read().waiting_ns.saturating_sub(window.before.waiting_ns) > LONG_COMMAND_NS / 2
+            && window.times.read().waiting_ns.saturating_sub(window.before.waiting_ns) > CPU_WAIT_NS
     }
 
     /// After output of a connection: if this worker is dormant, the connection leaves it.

@@ -140,6 +140,27 @@ fn a_client_with_a_long_command_leaves_the_others() {
 }
 
 #[test]
+fn a_client_leaves_the_others_before_a_command_on_all_keys() {
+    let options = ["--io-threads", "2", "--io-threads-always-active", "no", "--enable-debug-command", "yes"];
+    on_each_backend(&options, |server| {
+        let (mut admin, mut slow) = (server.client(), server.client());
+        assert_eq!(slow.text(&["KEYS", "nothing"]), "");
+        assert_eq!(client_counts(&server, &mut admin), ["clients=2", "clients=0"], "there are few keys");
+        assert_eq!(admin.text(&["DEBUG", "POPULATE", "20000"]), "OK");
+        wait_for(|| {
+            // That may have been a long command itself.
+            assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", "1"]), "OK");
+            assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", "2"]), "OK");
+            (client_counts(&server, &mut admin) == ["clients=2", "clients=0"]).then_some(())
+        });
+        slow.send_raw(b"*2\r\n$4\r\nKEYS\r\n$7\r\nnothing\r\n*1\r\n$4\r\nPING\r\n");
+        assert!(slow.receive().is_some());
+        assert_eq!(slow.receive().unwrap().text().unwrap(), b"PONG");
+        assert_eq!(client_counts(&server, &mut admin), ["clients=1", "clients=1"]);
+    });
+}
+
+#[test]
 fn the_least_number_of_serving_threads_is_configured() {
     on_each_backend(&["--io-threads", "3", "--io-threads-always-active", "no"], |server| {
         let mut admin = server.client();
