@@ -26,6 +26,7 @@ pub(crate) struct Readers {
 pub struct Clients(ClientSet);
 
 #[derive(Debug, PartialEq, Eq)]
+#[allow(clippy::box_collection, reason = "the set itself would make the usual form larger")]
 enum ClientSet {
     One(u64),
     Several(Box<BTreeSet<u64>>),
