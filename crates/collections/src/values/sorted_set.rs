@@ -226,8 +226,8 @@ impl SortedSet {
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
     ) -> SortedSetUpdated {
         match &mut self.form {
-            SortedSetForm::Brief { .. } => return self.update_brief(alloc, limits, member, decide),
-            SortedSetForm::Small { .. } => return self.update_small(alloc, limits, member, decide),
+            SortedSetForm::Brief { .. } => self.update_brief(alloc, limits, member, decide),
+            SortedSetForm::Small { .. } => self.update_small(alloc, limits, member, decide),
             SortedSetForm::Large(large) => {
                 let is_listpack = large.is_reported_as_listpack;
                 let decide = |old| decide(old).map(|score| if is_listpack { score + 0.0 } else { score });
