@@ -33,14 +33,25 @@ impl ByteBlock {
 
     /// A block of at least `len_min` zeros, as many as the heap's block for them has.
     pub(crate) fn zeroed(heap: &Heap, len_min: usize) -> Self {
+        Self::with_start(heap, len_min, &[])
+    }
+
+    /// A block of at least `len_min` bytes, of which the first ones are these, and the others zeros.
+    pub(crate) fn with_start(heap: &Heap, len_min: usize, start: &[u8]) -> Self {
         if len_min == 0 {
             return Self::empty();
         }
+        assert!(start.len() <= len_min, "the start fits the block");
         let size = rounded(len_min + HEADER_SIZE);
         let len = u32::try_from(size - HEADER_SIZE).expect("collections of one block are far smaller");
         let header = heap.allocate(size).cast::<u32>();
-        // SAFETY: the block has these bytes, and belongs to this function.
-        unsafe { header.cast::<u8>().write_bytes(0, size) };
+        let rest_size = len as usize - start.len();
+        let bytes = header.as_ptr().wrapping_add(1).cast::<u8>();
+        // SAFETY: the block has `len` bytes behind the header, no fewer than `start` (the subtraction has not
+        // overflowed), belongs to this function, and `start` is elsewhere.
+        unsafe { bytes.copy_from_nonoverlapping(start.as_ptr(), start.len()) };
+        // SAFETY: likewise, these are the bytes that are left.
+        unsafe { bytes.wrapping_add(start.len()).write_bytes(0, rest_size) };
         // SAFETY: the block begins with room for the header, and blocks are aligned to 8.
         unsafe { header.write(len) };
         Self { header: Some(header) }
@@ -62,9 +73,7 @@ impl ByteBlock {
 
     /// A copy in `heap`.
     pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
-        let mut copy = Self::zeroed(heap, self.len());
-        copy.copy_from_slice(self);
-        copy
+        Self::with_start(heap, self.len(), self)
     }
 }
 

@@ -222,7 +222,8 @@ impl Set {
         match &self.form {
             SetForm::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.contains(value)),
             SetForm::Listpack(members) | SetForm::Hashtable(members) => {
-                members.contains(alloc.hasher.hash(member), member)
+                let found = members.contains_unindexed(member);
+                found.unwrap_or_else(|| members.contains(alloc.hasher.hash(member), member))
             }
         }
     }
@@ -263,11 +264,11 @@ impl Set {
         let count = members.clone().count();
         match &mut self.form {
             SetForm::Ints(ints) if count <= RESERVED_INTS_MAX => {
-                members.filter_map(parse_canonical).for_each(|value| {
-                    if ints.is_wider(value) {
-                        ints.reserve(alloc.heap, count, value);
-                    }
-                });
+                // Nearly always one of the widest integers.
+                let longest = members.max_by_key(|member| member.len());
+                if let Some(value) = longest.and_then(parse_canonical) {
+                    ints.reserve(alloc.heap, count, value);
+                }
             }
             SetForm::Ints(_) => {}
             SetForm::Listpack(of_set) | SetForm::Hashtable(of_set) => {
@@ -282,7 +283,9 @@ impl Set {
         match &mut self.form {
             SetForm::Hashtable(members) => members.add(alloc, alloc.hasher.hash(member), member),
             SetForm::Listpack(members) => {
-                let is_new = members.add(alloc, alloc.hasher.hash(member), member);
+                let is_added = members.try_add_unindexed(alloc, member);
+                let is_new =
+                    is_added.unwrap_or_else(|| members.add(alloc, alloc.hasher.hash(member), member));
                 if is_new
                     && (members.len() > limits.listpack_len_max
                         || member.len() > limits.listpack_value_size_max)
@@ -308,7 +311,8 @@ impl Set {
                 parse_canonical(member).is_some_and(|value| ints.remove(alloc.heap, value))
             }
             SetForm::Listpack(members) | SetForm::Hashtable(members) => {
-                members.remove(alloc, alloc.hasher.hash(member), member)
+                let is_removed = members.try_remove_unindexed(alloc, member);
+                is_removed.unwrap_or_else(|| members.remove(alloc, alloc.hasher.hash(member), member))
             }
         }
     }

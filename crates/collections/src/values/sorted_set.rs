@@ -177,7 +177,7 @@ impl SortedSet {
     pub fn score(&self, alloc: AllocContext<'_>, member: &[u8]) -> Option<f64> {
         let hash = || alloc.hasher.hash(member);
         match &self.form {
-            SortedSetForm::Brief { brief, .. } => Some(brief.find(member)?.1),
+            SortedSetForm::Brief { brief, .. } => Some(brief.score_at(brief.find(member)?)),
             SortedSetForm::Small { small, .. } => Some(small.score(small.find(tag_of(hash()), member)?)),
             SortedSetForm::Large(large) => large.score(hash(), member),
         }
@@ -189,7 +189,10 @@ impl SortedSet {
     pub fn rank(&self, alloc: AllocContext<'_>, member: &[u8]) -> Option<(usize, f64)> {
         let hash = || alloc.hasher.hash(member);
         match &self.form {
-            SortedSetForm::Brief { brief, .. } => brief.find(member),
+            SortedSetForm::Brief { brief, .. } => {
+                let place = brief.find(member)?;
+                Some((place.index, brief.score_at(place)))
+            }
             SortedSetForm::Small { small, .. } => {
                 let index = small.find(tag_of(hash()), member)?;
                 Some((index, small.score(index)))
@@ -223,8 +226,8 @@ impl SortedSet {
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
     ) -> SortedSetUpdated {
         match &mut self.form {
-            SortedSetForm::Brief { .. } => return self.update_brief(alloc, limits, member, decide),
-            SortedSetForm::Small { .. } => return self.update_small(alloc, limits, member, decide),
+            SortedSetForm::Brief { .. } => self.update_brief(alloc, limits, member, decide),
+            SortedSetForm::Small { .. } => self.update_small(alloc, limits, member, decide),
             SortedSetForm::Large(large) => {
                 let is_listpack = large.is_reported_as_listpack;
                 let decide = |old| decide(old).map(|score| if is_listpack { score + 0.0 } else { score });
@@ -251,13 +254,13 @@ impl SortedSet {
             unreachable!("callers have seen the form")
         };
         let found = brief.find(member);
-        let old = found.map(|(_, score)| score);
+        let old = found.map(|place| brief.score_at(place));
         let new = decide(old);
         let Some(score) = new else { return SortedSetUpdated { old, new } };
         *is_skiplist |= old.is_none() && limits.are_passed(brief.len() + 1, member);
         let stored = if *is_skiplist { score } else { score + 0.0 };
-        if let Some((index, _)) = found {
-            brief.set_score_at(alloc.heap, index, stored);
+        if let Some(place) = found {
+            brief.set_score_at(alloc.heap, place, stored);
         } else if brief.has_room_for(member.len()) {
             brief.insert(alloc.heap, member, stored);
         } else {
@@ -354,8 +357,9 @@ impl SortedSet {
         match &mut self.form {
             SortedSetForm::Large(large) => large.remove(alloc, hash(), member),
             SortedSetForm::Brief { brief, .. } => {
-                let (index, score) = brief.find(member)?;
-                brief.remove(alloc.heap, index, 1);
+                let place = brief.find(member)?;
+                let score = brief.score_at(place);
+                brief.remove(alloc.heap, place.index, 1);
                 Some(score)
             }
             SortedSetForm::Small { small, .. } => {

@@ -29,9 +29,10 @@ pub(super) fn has_room(size: usize, len: usize, text_size: usize) -> bool {
     size + text_size + ELEMENT_OVERHEAD_MAX + index_size <= NODE_BLOCK_SIZE
 }
 
-/// Number of elements for which a new node at an end has space, if they are all as long as this one.
+/// Number of elements for which a new node at an end has space, if they are all as long as this one. Equally long
+/// ones may become more.
 pub(super) fn roomy_len(text_size: usize) -> usize {
-    UNIFORM_BLOCK_SIZE / text_size.max(8)
+    (NODE_BLOCK_SIZE - 2 * 8) / (text_size + 3)
 }
 
 /// Whether the elements may be as long as this text, each behind one byte.

@@ -165,9 +165,24 @@ impl<'a> Leaf<'a> {
     #[inline]
     pub(super) fn find<K: Keyed>(self, tag: u8, key: &[u8]) -> Option<usize> {
         if self.slots() == 0 {
-            return self.iter().position(|element| is_same(K::key(element), key));
+            return self.find_unindexed::<K>(key).ok();
         }
         self.find_where(tag, |index| K::key(self.at(index)) == key)
+    }
+
+    /// The index of the element with this key in a leaf without an index, or else where the elements end.
+    #[inline]
+    pub(super) fn find_unindexed<K: Keyed>(self, key: &[u8]) -> Result<usize, usize> {
+        let mut rest = self.bytes.get(HEAD_SIZE..).unwrap_or_default();
+        for index in 0..self.len() {
+            let Some((size, behind)) = rest.split_first() else { break };
+            let Some((element, behind)) = behind.split_at_checked(usize::from(*size)) else { break };
+            if is_same(K::key(element), key) {
+                return Ok(index);
+            }
+            rest = behind;
+        }
+        Err(self.bytes.len().max(HEAD_SIZE) - rest.len())
     }
 
     /// The first index with this tag that passes the comparison.
@@ -357,10 +372,17 @@ impl<'a> LeafMut<'a> {
         if len + 1 >= INDEXED_LEN_MIN || at + 1 + element.len() > self.bytes.len() {
             return false;
         }
+        self.push_unindexed(at, element);
+        true
+    }
+
+    /// Adds an absent element where those of a leaf without an index end; the block has space.
+    #[inline]
+    pub(super) fn push_unindexed(&mut self, at: usize, element: &[u8]) {
+        let len = self.view().len();
         self.bytes[at] = element.len() as u8;
         self.bytes[at + 1..][..element.len()].copy_from_slice(element);
         self.set_len(len + 1);
-        true
     }
 
     /// [`Self::try_replace`] in a leaf without an index.

@@ -43,6 +43,34 @@ impl Single {
         }
     }
 
+    /// Adds an element, unless there is an index, or one is needed then, or the element belongs elsewhere. Returns
+    /// whether it was new; `None` if nothing was done.
+    #[inline]
+    pub(super) fn try_add_unindexed<K: Keyed>(
+        &mut self,
+        alloc: AllocContext<'_>,
+        element: &[u8],
+    ) -> Option<bool> {
+        let leaf = self.leaf();
+        let len = leaf.len();
+        if leaf.slots() > 0 || len + 1 >= INDEXED_LEN_MIN || element.len() > K::SIZE_MAX {
+            return None;
+        }
+        let end = match leaf.find_unindexed::<K>(K::key(element)) {
+            Ok(_) => return Some(false),
+            Err(end) => end,
+        };
+        if end + 1 + element.len() > self.block.len() {
+            self.block = ByteBlock::with_start(
+                alloc.heap,
+                end + 1 + element.len(),
+                &self.block[..end.min(self.block.len())],
+            );
+        }
+        LeafMut::of(&mut self.block).push_unindexed(end, element);
+        Some(true)
+    }
+
     /// Reserves space for this many more elements, with this many bytes together.
     pub(super) fn reserve<K: Keyed>(&mut self, alloc: AllocContext<'_>, count: usize, size: usize) {
         let (len, size) = (self.leaf().len() + count, self.leaf().size() + size);
@@ -94,9 +122,14 @@ impl Single {
             *self = Self::default();
             return;
         }
+        let (is_indexed, was_unindexed) = (len >= INDEXED_LEN_MIN, self.leaf().slots() == 0);
+        if !is_indexed && was_unindexed && self.leaf().len() > 0 {
+            let used = unindexed_size(self.leaf().len(), self.leaf().size());
+            self.block = ByteBlock::with_start(alloc.heap, block_size(len, size), &self.block[..used]);
+            return;
+        }
         let mut new = ByteBlock::zeroed(alloc.heap, block_size(len, size));
         let mut leaf = LeafMut::empty(&mut new);
-        let (is_indexed, was_unindexed) = (len >= INDEXED_LEN_MIN, self.leaf().slots() == 0);
         if is_indexed {
             leaf.set_slots(slots_for(len));
         }

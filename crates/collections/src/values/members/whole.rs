@@ -1,6 +1,7 @@
 //! Members that are their own keys: those of sets.
 
 use super::position::MemberPlace;
+use super::single::Single;
 use super::{Keyed, Member, Members};
 use crate::entry::Entry;
 use crate::entry::owned_entry::{ExpiryChange, NewValue};
@@ -37,6 +38,36 @@ impl Members<Whole> {
     pub(crate) fn contains(&self, hash: u64, member: &[u8]) -> bool {
         self.find(hash, member).is_some()
             || self.side_table().is_some_and(|side_table| side_table.find(hash, member).is_some())
+    }
+
+    /// Whether a member exists, if there is no index, which would need its hash.
+    #[inline]
+    pub(crate) fn contains_unindexed(&self, member: &[u8]) -> Option<bool> {
+        let single = self.unindexed()?;
+        Some(single.leaf().find::<Whole>(0, member).is_some())
+    }
+
+    /// [`Self::add`], if there is no index, and none is needed for one member more.
+    #[inline]
+    pub(crate) fn try_add_unindexed(&mut self, alloc: AllocContext<'_>, member: &[u8]) -> Option<bool> {
+        let Self::One(single) = self else { return None };
+        single.try_add_unindexed::<Whole>(alloc, member)
+    }
+
+    /// [`Self::remove`], if there is no index.
+    #[inline]
+    pub(crate) fn try_remove_unindexed(&mut self, alloc: AllocContext<'_>, member: &[u8]) -> Option<bool> {
+        let index = self.unindexed()?.leaf().find::<Whole>(0, member);
+        if let (Self::One(single), Some(index)) = (self, index) {
+            single.remove::<Whole>(alloc, index);
+        }
+        Some(index.is_some())
+    }
+
+    #[inline]
+    fn unindexed(&self) -> Option<&Single> {
+        let Self::One(single) = self else { return None };
+        (single.leaf().slots() == 0).then_some(single)
     }
 
     /// Adds a member. Returns whether it was new.

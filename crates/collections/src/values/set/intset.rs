@@ -92,19 +92,15 @@ impl IntSet {
         if width != self.width() || HEAD_SIZE + (len + 1) * width > self.block.len() {
             // A few bytes more are not worth the spare ones: blocks are eight bytes apart.
             let spare = if len < SPARE_LEN_MIN { 0 } else { len / 8 };
-            self.resize(heap, len + 1 + spare, width);
+            // Space that was reserved for more stays.
+            let kept = if width != self.width() { self.capacity() } else { 0 };
+            self.resize(heap, (len + 1 + spare).max(kept), width);
         }
         let (start, end) = (HEAD_SIZE + index * width, HEAD_SIZE + len * width);
         self.block.copy_within(start..end, start + width);
         self.block[start..start + width].copy_from_slice(&value.to_le_bytes()[..width]);
         self.set_head(len + 1, width);
         true
-    }
-
-    /// Whether this integer needs more bytes than those in the set have.
-    #[inline]
-    pub(crate) fn is_wider(&self, value: i64) -> bool {
-        width_of(value) > self.width()
     }
 
     /// Reserves space for this many more integers as wide as this one.
@@ -168,6 +164,11 @@ impl IntSet {
     /// Moves to a block with room for `capacity` integers of this width.
     #[cold]
     fn resize(&mut self, heap: &Heap, capacity: usize, width: usize) {
+        if width == self.width() {
+            let used = HEAD_SIZE + self.len() * width;
+            self.block = ByteBlock::with_start(heap, HEAD_SIZE + capacity * width, &self.block[..used]);
+            return self.set_head(self.len(), width);
+        }
         let mut block = ByteBlock::zeroed(heap, HEAD_SIZE + capacity * width);
         for (index, room) in block[HEAD_SIZE..].chunks_exact_mut(width).take(self.len()).enumerate() {
             room.copy_from_slice(&self.at(index).to_le_bytes()[..width]);
@@ -175,6 +176,11 @@ impl IntSet {
         let len = self.len();
         self.block = block;
         self.set_head(len, width);
+    }
+
+    /// Integers of the present width for which there is space.
+    fn capacity(&self) -> usize {
+        self.block.len().saturating_sub(HEAD_SIZE) / self.width().max(1)
     }
 
     /// A copy in `heap`.

@@ -47,11 +47,18 @@ struct Placed<'a> {
     member: &'a [u8],
 }
 
+/// Where an element is, until the set changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct BriefPlace {
+    pub(super) index: usize,
+    at: usize,
+}
+
 /// The elements in order.
 #[derive(Clone)]
 pub(super) struct BriefIter<'a> {
-    brief: &'a Brief,
-    at: usize,
+    rest: &'a [u8],
+    width: usize,
 }
 
 impl Brief {
@@ -83,13 +90,32 @@ impl Brief {
         len <= BRIEF_LEN_MAX && self.used() + size + len * (DOUBLE_SIZE + 2) <= BRIEF_SIZE_MAX
     }
 
-    /// The score of a member.
+    /// The place of a member.
     #[inline]
-    pub(super) fn find(&self, member: &[u8]) -> Option<(usize, f64)> {
-        self.walk()
-            .enumerate()
-            .find(|(_, placed)| is_same(placed.member, member))
-            .map(|(index, placed)| (index, placed.score))
+    pub(super) fn find(&self, member: &[u8]) -> Option<BriefPlace> {
+        let (width, end) = (self.width(), self.end());
+        let bytes = self.block.get(..end).unwrap_or_default();
+        let (mut at, mut index) = (HEAD_SIZE, 0);
+        while at < bytes.len() {
+            let mut start = at + width + 1;
+            let mut len = usize::from(bytes[start - 1]);
+            if len >= LONG {
+                len = (len - LONG) << 8 | usize::from(bytes[start]);
+                start += 1;
+            }
+            if len == member.len() && is_same(&bytes[start..start + len], member) {
+                return Some(BriefPlace { index, at });
+            }
+            at = start + len;
+            index += 1;
+        }
+        None
+    }
+
+    /// The score at a place.
+    #[inline]
+    pub(super) fn score_at(&self, place: BriefPlace) -> f64 {
+        read_score(&self.block[place.at..place.at + self.width()])
     }
 
     /// The element at an index, which must be below the length.
@@ -106,7 +132,8 @@ impl Brief {
     /// The elements from an index on, at most the length, in order.
     #[inline]
     pub(super) fn iter_from(&self, index: usize) -> BriefIter<'_> {
-        BriefIter { brief: self, at: self.start_of(index) }
+        let rest = self.block.get(self.start_of(index)..self.end()).unwrap_or_default();
+        BriefIter { rest, width: self.width() }
     }
 
     /// Number of elements before the target.
@@ -133,9 +160,7 @@ impl Brief {
         let width = self.width().max(width_of(score));
         let size = width + len_size(member) + member.len();
         self.make_room(heap, size, width);
-        let target = SearchTarget::Element(score_key(score), member);
-        let start =
-            self.walk().find(|placed| !placed.is_behind(&target)).map_or(self.end(), |placed| placed.start);
+        let start = self.start_of_place_for(score, member);
         let (end, used, len) = (self.end(), self.used(), self.len());
         self.block.copy_within(start..end, start + size);
         let (head, bytes) = self.block[start..start + size].split_at_mut(size - member.len());
@@ -150,25 +175,35 @@ impl Brief {
         self.set_head(len + 1, width, used + size);
     }
 
-    /// Changes the score of the element at an index.
-    pub(super) fn set_score_at(&mut self, heap: &Heap, index: usize, score: f64) {
-        let width = self.width().max(width_of(score));
+    /// Changes the score of the element at a place.
+    pub(super) fn set_score_at(&mut self, heap: &Heap, place: BriefPlace, score: f64) {
+        let (mut start, width) = (place.at, self.width().max(width_of(score)));
         if width != self.width() {
             self.make_room(heap, 0, width);
+            start = self.start_of(place.index);
         }
-        let placed = self.placed(self.start_of(index));
-        let (start, end, size) = (placed.start, placed.end, placed.end - placed.start);
-        let target = SearchTarget::Element(score_key(score), placed.member);
-        // The element itself is passed over: it moves to the gap between the others.
-        let new_start = self
-            .walk()
-            .find(|other| other.start != start && !other.is_behind(&target))
-            .map_or(self.end(), |other| other.start);
+        let placed = self.placed(start);
+        let (end, size) = (placed.end, placed.end - start);
+        // Its own start if it stays between its neighbours, or its end.
+        let target = self.start_of_place_for(score, placed.member);
         write_score(&mut self.block[start..start + width], score);
-        if new_start > end {
-            self.block[start..new_start].rotate_left(size);
-        } else if new_start < start {
-            self.block[new_start..end].rotate_right(size);
+        if target > end {
+            self.block[start..target].rotate_left(size);
+        } else if target < start {
+            self.block[target..end].rotate_right(size);
+        }
+    }
+
+    /// Where the first element starts that is not before this one.
+    #[inline]
+    fn start_of_place_for(&self, score: f64, member: &[u8]) -> usize {
+        let mut elements = self.iter();
+        loop {
+            let start = self.end() - elements.rest.len();
+            match elements.next() {
+                Some((other, of_other)) if of_other < score || of_other == score && other < member => {}
+                _ => return start,
+            }
         }
     }
 
@@ -292,21 +327,21 @@ impl Brief {
     /// Moves to a block with `added` bytes more than the elements take with scores of this width.
     #[cold]
     fn rebuild(&mut self, heap: &Heap, added: usize, width: usize) {
+        if width == self.width() && !self.block.is_empty() {
+            let end = self.end();
+            self.block = ByteBlock::with_start(heap, end + added, &self.block[..end]);
+            return;
+        }
         let used = self.used() + self.len() * (width - self.width());
         let mut block = ByteBlock::zeroed(heap, HEAD_SIZE + used + added);
-        if width == self.width() {
-            block[HEAD_SIZE..HEAD_SIZE + used]
-                .copy_from_slice(&self.block[HEAD_SIZE.min(self.block.len())..][..used]);
-        } else {
-            let mut target = &mut block[HEAD_SIZE..];
-            for placed in self.walk() {
-                let rest = &self.block[placed.start + self.width()..placed.end];
-                let (score_bytes, behind) = target.split_at_mut(width);
-                write_score(score_bytes, placed.score);
-                let (bytes, behind) = behind.split_at_mut(rest.len());
-                bytes.copy_from_slice(rest);
-                target = behind;
-            }
+        let mut target = &mut block[HEAD_SIZE..];
+        for placed in self.walk() {
+            let rest = &self.block[placed.start + self.width()..placed.end];
+            let (score_bytes, behind) = target.split_at_mut(width);
+            write_score(score_bytes, placed.score);
+            let (bytes, behind) = behind.split_at_mut(rest.len());
+            bytes.copy_from_slice(rest);
+            target = behind;
         }
         let len = self.len();
         self.block = block;
@@ -329,12 +364,17 @@ impl<'a> Iterator for BriefIter<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.at >= self.brief.end() {
-            return None;
-        }
-        let placed = self.brief.placed(self.at);
-        self.at = placed.end;
-        Some((placed.member, placed.score))
+        let (score, rest) = self.rest.split_at_checked(self.width)?;
+        let (first, rest) = rest.split_first()?;
+        let (len, rest) = if usize::from(*first) < LONG {
+            (usize::from(*first), rest)
+        } else {
+            let (low, rest) = rest.split_first()?;
+            ((usize::from(*first) - LONG) << 8 | usize::from(*low), rest)
+        };
+        let (member, rest) = rest.split_at_checked(len)?;
+        self.rest = rest;
+        Some((member, read_score(score)))
     }
 }
 
@@ -434,11 +474,12 @@ mod tests {
         for (member, score) in [(&b"b"[..], 2.0), (&long, 1.0), (b"c", 3.0)] {
             brief.insert(&heap, member, score);
         }
-        brief.set_score_at(&heap, 0, 2.5);
+        brief.set_score_at(&heap, brief.find(&long).expect("it is there"), 2.5);
         assert_eq!(brief.check(), Ok(()));
         assert!(brief.iter().eq([(&b"b"[..], 2.0), (&long, 2.5), (b"c", 3.0)]));
-        brief.set_score_at(&heap, 2, -1e9);
-        assert_eq!(brief.find(b"c"), Some((0, -1e9)));
+        brief.set_score_at(&heap, brief.find(b"c").expect("it is there"), -1e9);
+        let place = brief.find(b"c").expect("it is there");
+        assert_eq!((place.index, brief.score_at(place)), (0, -1e9));
         brief.remove(&heap, 0, 3);
         assert_eq!((brief.len(), brief.memory_bytes()), (0, 0));
     }
