@@ -239,7 +239,7 @@ fn with_tag(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
 }
 
 fn pack_number(out: &mut Vec<u8>, number: f64) {
-    if number.fract() == 0.0 && (-9.2e18..=9.2e18).contains(&number) {
+    if number.fract() == 0.0 && (i64::MIN as f64..-(i64::MIN as f64)).contains(&number) {
         return pack_integer(out, number as i64);
     }
     let short = number as f32;
