@@ -199,7 +199,7 @@ impl WorkerScripts {
                 Ok(Code::Function {
                     name: function.name.clone(),
                     flags: function.flags,
-                    keeps_to_keys: function.keeps_to_keys,
+                    keeps_to_keys: function.keeps_to_keys(),
                     generation: set.generation,
                 })
             }

@@ -9,10 +9,9 @@ use std::sync::{Arc, PoisonError};
 use commands::error::CommandError;
 use commands::host::{FunctionFacts, LibraryFacts, RestorePolicy};
 use rpds::{HashTrieMapSync, QueueSync, RedBlackTreeMapSync};
-use script::analyse_library;
-use script::{LibraryHeader, LoadedFunction, LoadedLibrary, ScriptFlags};
+use script::{LibraryAnalysis, LibraryHeader, LoadedFunction, LoadedLibrary, ScriptFlags, analyse_library};
 use sync::atomic::{AtomicU64, Ordering};
-use sync::{Mutex, MutexGuard};
+use sync::{Mutex, MutexGuard, OnceLock};
 
 /// A function and its properties.
 #[derive(Clone)]
@@ -23,8 +22,29 @@ pub struct FunctionEntry {
     pub name: Vec<u8>,
     /// The flags that it declares.
     pub flags: ScriptFlags,
+    analysis: Arc<CodeAnalysis>,
+}
+
+impl FunctionEntry {
     /// Whether the code of its library proves that it accesses declared keys only.
-    pub keeps_to_keys: bool,
+    #[must_use]
+    pub fn keeps_to_keys(&self) -> bool {
+        self.analysis.of(&self.library.code).keeps_to_keys(&self.name)
+    }
+}
+
+/// The analysis of the code of a library. It is made before the first call of a function, as it takes a part of the time of
+/// `FUNCTION LOAD` that grows with the code, and libraries are loaded before each deployment, called or not.
+#[derive(Default)]
+struct CodeAnalysis(OnceLock<LibraryAnalysis>);
+
+impl CodeAnalysis {
+    fn of(&self, code: &[u8]) -> &LibraryAnalysis {
+        self.0.get_or_init(|| {
+            let header_size = code.iter().position(|byte| *byte == b'\n').map_or(code.len(), |end| end + 1);
+            analyse_library(&code[header_size..])
+        })
+    }
 }
 
 /// All libraries at one time. Copies share what is equal.
@@ -235,8 +255,6 @@ impl LibrarySet {
         let former: HashSet<Vec<u8>> = replaced.iter().flat_map(|library| keys_of(library)).collect();
         let mut facts =
             LibraryFacts { name: header.name.clone(), code: code.to_vec(), functions: Vec::new() };
-        let header_size = code.iter().position(|byte| *byte == b'\n').map_or(code.len(), |end| end + 1);
-        let analysis = analyse_library(&code[header_size..]);
         for function in &loaded.functions {
             let (name, description) = (function.name.clone(), function.description.clone());
             facts.functions.push(FunctionFacts {
@@ -246,13 +264,10 @@ impl LibrarySet {
             });
         }
         self.check_names(&facts, &former)?;
-        let library = Arc::new(facts);
+        let (library, analysis) = (Arc::new(facts), Arc::new(CodeAnalysis::default()));
         let entry = |LoadedFunction { name, flags, .. }| {
-            let keeps_to_keys = analysis.keeps_to_keys(&name);
-            (
-                name.to_ascii_lowercase(),
-                FunctionEntry { library: Arc::clone(&library), name, flags, keeps_to_keys },
-            )
+            let (library, analysis) = (Arc::clone(&library), Arc::clone(&analysis));
+            (name.to_ascii_lowercase(), FunctionEntry { library, name, flags, analysis })
         };
         let entries = loaded.functions.into_iter().map(entry).collect();
         self.remove(&header.name);
