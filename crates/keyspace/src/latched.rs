@@ -14,6 +14,7 @@ mod databases;
 pub(crate) mod epochs;
 pub(crate) mod events;
 pub(crate) mod held;
+pub(crate) mod instant;
 mod logging;
 mod readers;
 mod reading;
@@ -32,6 +33,7 @@ pub use self::databases::Cleared;
 use self::epochs::Epochs;
 pub use self::events::Events;
 use self::held::HeldSlots;
+use self::instant::Instant;
 use self::logging::LogAccess;
 pub use self::writing::{Edited, NotOfThisType, WasThere};
 use crate::store::aging::Aging;
@@ -65,6 +67,8 @@ pub struct Latched<'k> {
     pub(crate) log: LogAccess,
     /// The work that it defers.
     pub deferred: Deferred,
+    /// What it observes of slots that are not held.
+    pub(crate) instant: Instant<'k>,
     random: Random,
     pub(crate) epochs: Epochs<'k>,
 }
@@ -145,6 +149,7 @@ impl<'k> Latched<'k> {
             effects: EffectSink::default(),
             log: LogAccess::default(),
             deferred: Deferred::default(),
+            instant: Instant::default(),
             random: Random::new(seed),
             epochs: Epochs::new(),
         }

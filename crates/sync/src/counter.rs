@@ -1,6 +1,6 @@
 //! Counters that one thread writes and all may read, and padding against false sharing.
 
-use crate::shim::{AtomicU64, Ordering};
+use crate::shim::{AtomicU64, Ordering, fence};
 use std::ops::{Deref, DerefMut};
 
 /// A value alone on its two cache lines, which processors fetch in pairs.
@@ -70,6 +70,66 @@ impl ThreadCounter {
     #[must_use]
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Marks the time in which one thread changes counters that belong together, so that other threads can read the
+/// counters of several threads as they are at one instant.
+///
+/// | state | number |
+/// |---|---|
+/// | settled | even |
+/// | changing | odd, from `begin` to `end` |
+///
+/// Each change has its own number, so two equal sums of `settled` over all threads mean that no thread began a change
+/// in between.
+#[derive(Debug, Default)]
+pub struct ChangeMark(AtomicU64);
+
+impl ChangeMark {
+    /// Creates a mark without a change.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Begins a change, before its first counter is set, unless one is under way. For the owning thread only.
+    #[inline(always)]
+    pub fn begin(&self) {
+        let number = self.0.load(Ordering::Relaxed);
+        if number.is_multiple_of(2) {
+            self.0.store(number + 1, Ordering::Relaxed);
+            // Pairs with the fence in `has_read`: a reader that sees a counter of this change sees the mark.
+            fence(Ordering::Release);
+        }
+    }
+
+    /// As [`Self::begin`], and what this thread reads afterwards is not older than the mark: of two threads that announce a
+    /// change and then read each other's marks, one sees the other.
+    pub fn announce(&self) {
+        self.begin();
+        fence(Ordering::SeqCst);
+    }
+
+    /// Ends the change that is under way, if there is one. For the owning thread only.
+    #[inline(always)]
+    pub fn end(&self) {
+        let number = self.0.load(Ordering::Relaxed);
+        if !number.is_multiple_of(2) {
+            // Pairs with the load in `settled`: a reader of the new number sees all counters of this change.
+            self.0.store(number + 1, Ordering::Release);
+        }
+    }
+
+    /// The number of the mark; `None` while there is a change.
+    #[must_use]
+    pub fn settled(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Acquire)).filter(|number| number.is_multiple_of(2))
+    }
+
+    /// To be called between reading counters and reading the marks again.
+    pub fn has_read() {
+        fence(Ordering::Acquire);
     }
 }
 

@@ -47,7 +47,7 @@ mod signal;
 mod wait;
 
 pub use combining::CombiningLock;
-pub use counter::{Padded, SettledNumber, ThreadCounter};
+pub use counter::{ChangeMark, Padded, SettledNumber, ThreadCounter};
 pub use dirty_flag::DirtyFlag;
 pub use durable::DurableLsn;
 pub use latch::Mode;

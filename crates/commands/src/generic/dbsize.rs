@@ -14,7 +14,7 @@ pub const COMMAND: Command = Command {
     arity: 1,
     flags: Flags::READONLY.union(Flags::FAST),
     categories: Categories::KEYSPACE,
-    access: Access::None,
+    access: Access::KeyCount,
     keys: &[],
     tips: &["request_policy:all_shards", "response_policy:agg_sum"],
     doc: Doc::new(Group::Server, "1.0.0", "Returns the number of keys in the selected database."),
@@ -23,7 +23,7 @@ pub const COMMAND: Command = Command {
 };
 
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let population = ctx.data.population(ctx.db());
+    let count = ctx.data.key_count(ctx.db());
     ctx.data.note_all_changes();
-    Ok(reply.integer(population.keys as i64))
+    Ok(reply.integer(count as i64))
 }

@@ -15,7 +15,7 @@ pub const COMMAND: Command = Command {
     arity: 1,
     flags: Flags::READONLY,
     categories: Categories::KEYSPACE,
-    access: Access::None,
+    access: Access::RandomKeys,
     keys: &[],
     tips: &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
     doc: Doc::new(Group::Generic, "1.0.0", "Returns the name of a random key of the selected database."),

@@ -189,6 +189,10 @@ pub enum Access {
     /// No data, but the state of every connection: the other workers first process their pending requests
     /// (`CLIENT LIST`).
     Connections,
+    /// No latches, but the number of keys. In a transaction it is of one instant, and contains the changes of the transaction.
+    KeyCount,
+    /// No latches, but random keys. In a transaction their slots stay latched.
+    RandomKeys,
     /// Read latches on the slots of the keys.
     Read,
     /// Write latches on the slots of the keys.

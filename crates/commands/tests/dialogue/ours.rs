@@ -198,7 +198,7 @@ impl Ours {
         slots.sort_unstable();
         slots.dedup();
         let mode = match access {
-            Access::None | Access::Connections => return,
+            Access::None | Access::Connections | Access::KeyCount | Access::RandomKeys => return,
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
             // More latches than needed: there is no other connection to wait for them.

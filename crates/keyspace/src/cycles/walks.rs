@@ -62,15 +62,15 @@ pub enum Liveness {
 }
 
 /// A walk over a database, for a command that holds all, some or none of its slots.
-pub struct DatabaseWalk<'a> {
-    data: &'a Latched<'a>,
+pub struct DatabaseWalk<'a, 'k> {
+    data: &'a Latched<'k>,
     db: DbIndex,
 }
 
-impl<'a> DatabaseWalk<'a> {
+impl<'a, 'k> DatabaseWalk<'a, 'k> {
     /// A walk over a database.
     #[must_use]
-    pub fn new(data: &'a Latched<'a>, db: DbIndex) -> Self {
+    pub fn new(data: &'a Latched<'k>, db: DbIndex) -> Self {
         Self { data, db }
     }
 
@@ -106,10 +106,12 @@ impl<'a> DatabaseWalk<'a> {
         }
     }
 
-    /// Calls `visit` with a random live entry; `None` if none is found.
+    /// Calls `visit` with a random live entry; `None` if none is found. In a transaction that keeps sampled slots, one is
+    /// found.
     pub fn with_random_entry<R>(&self, visit: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
         let (data, db) = (self.data, self.db.0 as usize);
-        let key_count = data.keyspace.counters.population(db).keys;
+        let keeps_slots = data.instant.keeps_sampled();
+        let key_count = data.keyspace.counters.population(db).keys.max(u64::from(keeps_slots));
         if key_count == 0 {
             data.note_all_changes();
             return None;
@@ -129,14 +131,14 @@ impl<'a> DatabaseWalk<'a> {
                 ..RANDOM_SLOT_TRIES => data.random().below(SLOT_COUNT as u64) as usize,
                 _ => (start + tries) % SLOT_COUNT,
             };
-            let guard;
-            let held = match data.held_data(Slot::new(slot as u16)) {
+            let slot = Slot::new(slot as u16);
+            let mut guard = None;
+            let held = match data.held_data(slot) {
                 Some(held) => held,
                 None => {
-                    let Some(read) = data.keyspace.slots().try_read_now(slot) else { continue };
-                    guard = read;
-                    data.note_slot_read(Slot::new(slot as u16));
-                    &guard
+                    let Some(read) = data.keyspace.slots().try_read_now(slot.index()) else { continue };
+                    data.note_slot_read(slot);
+                    guard.insert(read)
                 }
             };
             let Some(table) = held.table(data.keyspace.place(db)) else { continue };
@@ -146,12 +148,27 @@ impl<'a> DatabaseWalk<'a> {
             }
             match table.sample(data.random().next_u64()) {
                 Some(entry) if data.is_expired(entry) => data.note_expired(entry.key(), self.db),
-                Some(entry) => return Some(visit(entry)),
+                Some(entry) => {
+                    let visited = visit(entry);
+                    if keeps_slots {
+                        data.instant.sampled.borrow_mut().extend(guard.map(|guard| (slot, guard)));
+                    }
+                    return Some(visited);
+                }
                 None => {}
             }
             passed_over = 0;
         }
-        None
+        self.with_fallback_entry(visit)
+    }
+
+    /// Calls `visit` with an entry of the first slot that a transaction keeps.
+    fn with_fallback_entry<R>(&self, visit: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        let sampled = self.data.instant.sampled.borrow();
+        let (slot, kept) = sampled.first()?;
+        self.data.note_slot_read(*slot);
+        let mut entries = kept.table(self.data.keyspace.place(usize::from(self.db.0)))?.iter();
+        entries.find(|entry| !self.data.is_expired(*entry)).map(visit)
     }
 }
 

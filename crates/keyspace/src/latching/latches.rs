@@ -133,6 +133,7 @@ impl<'k> Latches<'k> {
     /// Releases all latches.
     #[inline(always)]
     pub fn release(&mut self, data: &mut Latched<'k>) {
+        data.counters.changing.end();
         match &data.slots.held {
             Held::Several(_) => self.release_several(data),
             _ => {
@@ -156,6 +157,7 @@ impl<'k> Latches<'k> {
         }
         let Held::Several(mut guards) = std::mem::take(&mut data.slots.held) else { return };
         guards.clear();
+        data.instant.end();
         if guards.capacity() <= SPARE_GUARD_COUNT_MAX {
             self.spare_guards = guards;
         }

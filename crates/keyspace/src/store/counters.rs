@@ -3,14 +3,21 @@
 //! A thread's counters are created at their first use: with many databases they are large.
 //! Invariant: the sum over all threads of `keys[db]` is the number of entries of that database. One
 //! thread's share may be negative, as it may delete keys that another thread inserted.
+//!
+//! From the first change of a number of keys to the release of the command's latches, `changing` marks the thread. So a
+//! transaction that counts the keys can do so at an instant at which no command has changed a part of its keys.
 
 use base::limits::WRITER_COUNT_MAX;
 use collections::{Entry, ValueSize};
 use sync::OnceLock;
 use sync::atomic::{AtomicUsize, Ordering};
-use sync::{Padded, ThreadCounter as Counter};
+use sync::{ChangeMark, Padded, ThreadCounter as Counter};
 
 use super::sizes::{self, Sizes};
+
+/// How often the counters are read until no command changes keys meanwhile. A command takes less time than these tries; if its
+/// thread is not running, waiting for its latches is better.
+const INSTANT_TRIES: usize = 32;
 
 /// One thread's counters.
 #[derive(Default)]
@@ -35,6 +42,10 @@ pub struct Counters {
     pub waited_keys: Counter,
     /// Keys with blocked clients that are also served when the key is deleted.
     pub waited_keys_or_none: Counter,
+    /// Scripts that are paused, and keep latches.
+    pub paused_scripts: Counter,
+    /// The command that changes numbers of keys.
+    pub(crate) changing: ChangeMark,
     per_db: Box<[PerDb]>,
 }
 
@@ -71,6 +82,19 @@ pub struct Population {
 }
 
 impl Counters {
+    /// Sets the number of paused scripts. One that continues has a change under way, as it may have begun one before.
+    pub fn set_paused_scripts(&self, count: usize) {
+        if (count as u64) < self.paused_scripts.value() {
+            self.changing.begin();
+        }
+        self.paused_scripts.set(count as u64);
+    }
+
+    /// This thread's share of the entries of one database.
+    pub(crate) fn keys(&self, db: usize) -> u64 {
+        self.per_db[db].keys.value()
+    }
+
     fn new(db_count: usize) -> Self {
         Self { per_db: (0..db_count).map(|_| PerDb::default()).collect(), ..Self::default() }
     }
@@ -78,6 +102,7 @@ impl Counters {
     /// Counts an inserted (`1`) or removed (`-1`) entry.
     #[inline]
     pub(crate) fn population(&self, db: usize, change: i64, entry: Entry<'_>) {
+        self.changing.begin();
         let part = &self.per_db[db];
         part.keys.add(change as u64);
         if let Some(at) = entry.expiry() {
@@ -126,6 +151,7 @@ impl Counters {
 
     /// Counts the removal of all entries of a database, or the difference to another one.
     pub(crate) fn cleared(&self, db: usize, gone: Population, sizes: &Sizes) {
+        self.changing.begin();
         let part = &self.per_db[db];
         part.keys.add(gone.keys.wrapping_neg());
         part.volatile.add(gone.volatile.wrapping_neg());
@@ -178,6 +204,33 @@ impl AllCounters {
         let sum = self.all().map(|thread| of(&thread.per_db[db]).value()).fold(0, u64::wrapping_add);
         // A sum may include an entry's removal and miss its insertion.
         if sum > i64::MAX as u64 { 0 } else { sum }
+    }
+
+    /// Entries of one database that the other threads count, at an instant at which no command has changed a part of its
+    /// keys. `None` if there seems to be no such instant.
+    pub(crate) fn keys_of_others(&self, own: &Counters, db: usize) -> Option<u64> {
+        if own.paused_scripts.value() > 0 {
+            return None;
+        }
+        let others = || self.all().filter(|thread| !std::ptr::eq(*thread, own));
+        let settled = || {
+            let mark = |thread: &Counters| {
+                let number = thread.changing.settled()?;
+                (thread.paused_scripts.value() == 0).then_some(number)
+            };
+            others().try_fold(0, |sum: u64, thread| Some(sum.wrapping_add(mark(thread)?)))
+        };
+        for _ in 0..INSTANT_TRIES {
+            if let Some(before) = settled() {
+                let keys = others().map(|thread| thread.keys(db)).fold(0, u64::wrapping_add);
+                ChangeMark::has_read();
+                if settled() == Some(before) {
+                    return Some(keys);
+                }
+            }
+            std::hint::spin_loop();
+        }
+        None
     }
 
     /// Totals of one database.

@@ -39,7 +39,7 @@ impl Executor {
             access => (access, false),
         };
         let mode = match access {
-            Access::None | Access::Connections => return Ok(()),
+            Access::None | Access::Connections | Access::KeyCount | Access::RandomKeys => return Ok(()),
             Access::Read if client.attempt.for_writing => Mode::Write,
             // The readers of a key are recorded in its slot.
             Access::Read if client.session.tracks_reads() => Mode::Write,
@@ -105,6 +105,8 @@ impl Executor {
         let mut everything = false;
         self.slots.clear();
         let mut changes_libraries = false;
+        // The database of the commands that observe the whole keyspace, but need no latch.
+        let (mut counts_keys, mut samples_keys, mut selects) = (false, false, false);
         if queue.iter().any(|queued| WorkerScripts::is_function(queued.found)) {
             changes_libraries = queue.iter().any(|queued| queued.found.command.access == Access::Libraries);
             // First, as what is known of functions stays true as long as it is held.
@@ -119,6 +121,8 @@ impl Executor {
                 // SCAN and the like: a transaction sees one instant even there.
                 Access::None => everything |= command.flags.contains(Flags::READONLY),
                 Access::Queued | Access::Read | Access::Connections => {}
+                Access::KeyCount => counts_keys = true,
+                Access::RandomKeys => samples_keys = true,
                 Access::Write => mode = Mode::Write,
                 Access::ReadAll => everything = true,
                 Access::WriteAll => (everything, mode) = (true, Mode::Write),
@@ -134,7 +138,13 @@ impl Executor {
                     everything |= is_loaded_here || !self.scripts.keeps_to_keys(queued.found, queued.args);
                 }
             }
+            selects |= command.flags.contains(Flags::SELECTS_DB);
             self.slots.extend(queued.keys.iter().map(|key| key.slot()));
+        }
+        // Both together would show two instants, and a script may pause, so that other commands run meanwhile.
+        everything |= counts_keys && samples_keys;
+        if counts_keys || samples_keys {
+            everything |= selects || queue.runs_scripts() || client.attempt.tries.keeps_latches();
         }
         let begins_tracking =
             |queued: Queued<'_>| queued.found.command.flags.contains(Flags::BEGINS_TRACKING);
@@ -142,7 +152,7 @@ impl Executor {
             mode = Mode::Write;
         }
         // A read deletes an expired key before the keys are counted.
-        if everything && self.latching.population(session.db).volatile > 0 {
+        if (everything || counts_keys) && self.latching.population(session.db).volatile > 0 {
             mode = Mode::Write;
         }
         if let Some(watching) = &session.watching {
@@ -157,7 +167,14 @@ impl Executor {
             return self.latching.latch_all(mode).map_err(|busy| (busy, mode));
         }
         let (latches, data) = self.latching.split();
-        latch_in_order(latches, data, &mut self.slots, mode).map_err(|busy| (busy, mode))
+        latch_in_order(latches, data, &mut self.slots, mode).map_err(|busy| (busy, mode))?;
+        let is_of_one_instant = (!counts_keys || data.fix_key_count(session.db, mode == Mode::Write))
+            && (!samples_keys || data.keep_sampled_slots(session.db));
+        if !is_of_one_instant {
+            latches.release(data);
+            return self.latching.latch_all(mode).map_err(|busy| (busy, mode));
+        }
+        Ok(())
     }
 }
 

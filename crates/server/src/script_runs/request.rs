@@ -210,7 +210,7 @@ impl Job {
         let access = if reaches { command.access.of_request(args) } else { command.access.of_own_keys() };
         let (needs_all, writes) = match access {
             Access::None => (command.flags.contains(Flags::READONLY), false),
-            Access::ReadAll => (true, false),
+            Access::ReadAll | Access::KeyCount | Access::RandomKeys => (true, false),
             Access::WriteAll => (true, true),
             Access::Write => (false, true),
             Access::Read => (false, self.session.tracks_reads()),

@@ -17,7 +17,7 @@ use commands::identity::{REDIS_VERSION, VALKEY_VERSION};
 use commands::index::PlanKind;
 use commands::session::{Session, SessionFlags};
 use commands::table::ResolvedCommand;
-use keyspace::{Latched, SCRIPT_TOKEN};
+use keyspace::{Counters, Latched, SCRIPT_TOKEN};
 use os::clock::Ticks;
 use script::{DigestMap, InterpreterSettings, LoadedLibrary, RunOutcome, ScriptFlags, Version};
 use sync::Mode;
@@ -340,7 +340,7 @@ impl WorkerScripts {
         out: &mut ReplyBuffer<'_>,
     ) -> Result<(), CommandError> {
         if ctx.session.unfinished.take().is_some()
-            && let Some(mut engine) = self.take_paused(ctx.session.id)
+            && let Some(mut engine) = self.take_paused(ctx.session.id, ctx.data.counters)
         {
             let progress = engine.continue_run();
             return self.went_on(engine, progress, ctx, out);
@@ -422,10 +422,18 @@ impl WorkerScripts {
         Ok(())
     }
 
-    fn take_paused(&self, client: u64) -> Option<Box<Engine>> {
+    fn take_paused(&self, client: u64, counters: &Counters) -> Option<Box<Engine>> {
         let mut paused = self.paused.borrow_mut();
         let place = paused.iter().position(|engine| engine.client == client)?;
-        Some(paused.swap_remove(place))
+        let engine = paused.swap_remove(place);
+        counters.set_paused_scripts(paused.len());
+        Some(engine)
+    }
+
+    fn keep_paused(&self, engine: Box<Engine>, counters: &Counters) {
+        let mut paused = self.paused.borrow_mut();
+        paused.push(engine);
+        counters.set_paused_scripts(paused.len());
     }
 
     fn went_on(
@@ -440,7 +448,7 @@ impl WorkerScripts {
             EngineStep::Paused => {
                 engine.client = ctx.session.id;
                 ctx.session.unfinished = Some(1);
-                self.paused.borrow_mut().push(engine);
+                self.keep_paused(engine, ctx.data.counters);
                 return Ok(());
             }
         };
@@ -537,10 +545,10 @@ impl WorkerScripts {
     /// Continues a script whose connection is closed. If it ends, `data` has its latches and effects, which the caller
     /// releases; then returns the number of its changes.
     pub fn continue_orphan(&self, data: &mut Latched<'static>) -> Option<u64> {
-        let mut engine = self.take_paused(NO_CLIENT)?;
+        let mut engine = self.take_paused(NO_CLIENT, data.counters)?;
         match engine.continue_run() {
             EngineStep::Paused => {
-                self.paused.borrow_mut().push(engine);
+                self.keep_paused(engine, data.counters);
                 None
             }
             EngineStep::Done(mut job, _) => {

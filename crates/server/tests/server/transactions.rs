@@ -128,3 +128,34 @@ fn requests_of_debug_are_queued_unchecked() {
     assert!(lines[1].contains("unknown subcommand or wrong number of arguments for 'SLEEP'"), "{lines:?}");
     assert_eq!(lines[2], "PONG");
 }
+
+#[test]
+fn transactions_count_their_own_keys_and_find_random_ones() {
+    let server = Server::start(&["--io-threads", "2", "--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    let mut exec = |transaction: &str| {
+        assert_eq!(client.text(&["MULTI"]), "OK");
+        for request in transaction.split('|') {
+            assert_eq!(client.text(&request.split(' ').collect::<Vec<_>>()), "QUEUED");
+        }
+        client.text(&["EXEC"])
+    };
+    for count in [0, 3, 2_000] {
+        exec(&format!("FLUSHALL|DEBUG POPULATE {count}"));
+        let after = |own: usize| (count + own).to_string();
+        let counts = ["OK", &after(1), "OK", "1", &after(1), "1", &after(0)].join("\n");
+        assert_eq!(exec("SET a 1|DBSIZE|SET b 2|DEL a|DBSIZE|DEL b|DBSIZE"), counts);
+        assert_eq!(exec("DBSIZE|DBSIZE"), [after(0), after(0)].join("\n"));
+        assert_eq!(exec("SELECT 1|SET a 1|DBSIZE|DEL a|DBSIZE|SELECT 0"), "OK\nOK\n1\n1\n0\nOK");
+        let random = exec("SET key:0 1|RANDOMKEY|DEL key:0|RANDOMKEY|RANDOMKEY|DBSIZE");
+        let names: Vec<&str> = random.split('\n').collect();
+        assert!(names[1].starts_with("key:"), "{names:?}");
+        let is_found = |name: &&str| name.starts_with("key:") && *name != "key:0";
+        assert_eq!([names[3], names[4]].iter().all(is_found), count > 0, "{names:?}");
+        let random = exec("SET key:0 1|RANDOMKEY|DEL key:0|RANDOMKEY");
+        let names: Vec<&str> = random.split('\n').collect();
+        assert_eq!(is_found(&names[3]), count > 0, "{names:?}");
+    }
+    exec("FLUSHALL|SET gone v PX 1|DEBUG SLEEP 0.01");
+    assert_eq!(exec("GET gone|DBSIZE|RANDOMKEY"), "\n0\n");
+}
