@@ -158,21 +158,30 @@ fn tail_of(size: usize) -> ([u8; 5], usize) {
     (tail, tail_size)
 }
 
+/// Bytes of an element besides its text, at most.
+const FRAME_SIZE_MAX: usize = 16;
+
+/// Texts up to this length are copied without a call.
+const SHORT_LEN_MAX: usize = 32;
+
 /// A listpack that is being written.
 #[derive(Debug)]
 pub(crate) struct Builder {
+    /// The first `size` bytes are written. The others are room, as growing for each part of an element takes longer than
+    /// writing it.
     bytes: Vec<u8>,
+    size: usize,
     count: usize,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self { bytes: vec![0; HEAD_SIZE], count: 0 }
+        Self { bytes: vec![0; HEAD_SIZE], size: HEAD_SIZE, count: 0 }
     }
 
     /// Removes all elements.
     pub(crate) fn clear(&mut self) {
-        self.bytes.truncate(HEAD_SIZE);
+        self.size = HEAD_SIZE;
         self.count = 0;
     }
 
@@ -182,67 +191,127 @@ impl Builder {
 
     /// Bytes so far.
     pub(crate) fn size(&self) -> usize {
-        self.bytes.len() + 1
+        self.size + 1
     }
 
     /// Appends a string, as an integer if it is the text of one.
+    #[inline]
     pub(crate) fn push_text(&mut self, text: &[u8]) {
         self.push(Item::of_text(text));
     }
 
     /// Appends an element.
+    #[inline]
     pub(crate) fn push(&mut self, item: Item<'_>) {
-        let start = self.bytes.len();
-        match item {
-            Item::Int(value) => self.push_int(value),
-            Item::Bytes(text) => {
-                match text.len() {
-                    len @ 0..64 => self.bytes.push(0x80 | len as u8),
-                    len @ 64..4096 => self.bytes.extend([0xe0 | (len >> 8) as u8, len as u8]),
-                    len => {
-                        self.bytes.push(0xf0);
-                        self.bytes.extend((len as u32).to_le_bytes());
-                    }
-                }
-                self.bytes.extend_from_slice(text);
-            }
+        let len = match item {
+            Item::Int(_) => 0,
+            Item::Bytes(text) => text.len(),
+        };
+        if self.bytes.len() - self.size < len + FRAME_SIZE_MAX {
+            self.grow(len + FRAME_SIZE_MAX);
         }
-        let (tail, tail_size) = tail_of(self.bytes.len() - start);
-        self.bytes.extend_from_slice(&tail[..tail_size]);
+        let room = &mut self.bytes[self.size..];
+        let size = match item {
+            Item::Int(value) => write_int(value, room),
+            Item::Bytes(text) => write_bytes(text, room),
+        };
+        let tail_size = if size <= TAIL_BYTE_MAX {
+            room[size] = size as u8;
+            1
+        } else {
+            let (tail, tail_size) = tail_of(size);
+            room[size..size + tail_size].copy_from_slice(&tail[..tail_size]);
+            tail_size
+        };
+        self.size += size + tail_size;
         self.count += 1;
     }
 
-    fn push_int(&mut self, value: i64) {
-        match value {
-            0..128 => self.bytes.push(value as u8),
-            -4096..4096 => self.bytes.extend([0xc0 | (value >> 8) as u8 & 0x1f, value as u8]),
-            -0x8000..0x8000 => {
-                self.bytes.push(0xf1);
-                self.bytes.extend((value as i16).to_le_bytes());
-            }
-            -0x80_0000..0x80_0000 => {
-                self.bytes.push(0xf2);
-                self.bytes.extend(&(value as i32).to_le_bytes()[..3]);
-            }
-            -0x8000_0000..0x8000_0000 => {
-                self.bytes.push(0xf3);
-                self.bytes.extend((value as i32).to_le_bytes());
-            }
-            _ => {
-                self.bytes.push(0xf4);
-                self.bytes.extend(value.to_le_bytes());
-            }
-        }
+    #[cold]
+    fn grow(&mut self, size: usize) {
+        self.bytes.resize((self.size + size).max(2 * self.bytes.len()).max(512), 0);
     }
 
     /// The listpack. Call [`Self::clear`] before the next one.
     pub(crate) fn finish(&mut self) -> &[u8] {
-        self.bytes.push(END);
-        let size = (self.bytes.len() as u32).to_le_bytes();
-        self.bytes[..4].copy_from_slice(&size);
+        if self.size == self.bytes.len() {
+            self.grow(1);
+        }
+        self.bytes[self.size] = END;
+        let size = self.size + 1;
+        self.bytes[..4].copy_from_slice(&(size as u32).to_le_bytes());
         let count = (self.count.min(COUNT_MAX) as u16).to_le_bytes();
         self.bytes[4..HEAD_SIZE].copy_from_slice(&count);
-        &self.bytes
+        &self.bytes[..size]
+    }
+}
+
+/// Writes a string without its size at the end. Returns the number of bytes.
+#[inline]
+fn write_bytes(text: &[u8], room: &mut [u8]) -> usize {
+    let head_size = match text.len() {
+        len @ 0..64 => {
+            room[0] = 0x80 | len as u8;
+            1
+        }
+        len @ 64..4096 => {
+            room[..2].copy_from_slice(&[0xe0 | (len >> 8) as u8, len as u8]);
+            2
+        }
+        len => {
+            room[0] = 0xf0;
+            room[1..5].copy_from_slice(&(len as u32).to_le_bytes());
+            5
+        }
+    };
+    let place = &mut room[head_size..head_size + text.len()];
+    if text.len() <= SHORT_LEN_MAX {
+        copy_short(text, place)
+    } else {
+        place.copy_from_slice(text)
+    }
+    head_size + text.len()
+}
+
+/// Copies up to [`SHORT_LEN_MAX`] bytes as two blocks, which may overlap.
+#[inline]
+fn copy_short(text: &[u8], place: &mut [u8]) {
+    fn copy<const SIZE: usize>(text: &[u8], place: &mut [u8]) {
+        if let (Some(first), Some(last)) = (text.first_chunk::<SIZE>(), text.last_chunk::<SIZE>()) {
+            let last_at = place.len() - SIZE;
+            place[..SIZE].copy_from_slice(first);
+            place[last_at..].copy_from_slice(last);
+        }
+    }
+    match text.len() {
+        16.. => copy::<16>(text, place),
+        8..16 => copy::<8>(text, place),
+        4..8 => copy::<4>(text, place),
+        _ => place.iter_mut().zip(text).for_each(|(place, byte)| *place = *byte),
+    }
+}
+
+/// Writes a number without its size at the end. Returns the number of bytes.
+#[inline]
+fn write_int(value: i64, room: &mut [u8]) -> usize {
+    fn write<const SIZE: usize>(form: u8, value: i64, room: &mut [u8]) -> usize {
+        room[0] = form;
+        room[1..=SIZE].copy_from_slice(&value.to_le_bytes()[..SIZE]);
+        1 + SIZE
+    }
+    match value {
+        0..128 => {
+            room[0] = value as u8;
+            1
+        }
+        -4096..4096 => {
+            room[..2].copy_from_slice(&[0xc0 | (value >> 8) as u8 & 0x1f, value as u8]);
+            2
+        }
+        -0x8000..0x8000 => write::<2>(0xf1, value, room),
+        -0x80_0000..0x80_0000 => write::<3>(0xf2, value, room),
+        -0x8000_0000..0x8000_0000 => write::<4>(0xf3, value, room),
+        _ => write::<8>(0xf4, value, room),
     }
 }
 
@@ -254,7 +323,8 @@ mod tests {
         let ints = [0, 127, 128, -1, 4095, -4096, 4096, 32_767, -32_768, 32_768, 8_388_607, -8_388_608];
         let long = [8_388_608, i64::from(i32::MAX), i64::from(i32::MIN), i64::MAX, i64::MIN];
         let ints = ints.into_iter().chain(long).map(|value: i64| value.to_string().into_bytes());
-        let texts = [0, 1, 63, 64, 126, 127, 4095, 4096, 16_380, 70_000].map(|len| vec![b'x'; len]);
+        let lens = (0..70).chain([126, 127, 4095, 4096, 16_380, 70_000]);
+        let texts = lens.map(|len: u32| (0..len).map(|at| b'a' + (at % 26) as u8).collect());
         ints.chain(texts).collect()
     }
 

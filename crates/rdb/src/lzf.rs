@@ -88,24 +88,24 @@ pub struct Packer {
     /// For a hash of three bytes the latest position, plus `base`. Below `base`: none in this input.
     positions: Vec<u32>,
     base: u32,
+    /// The output, with room behind it for blocks.
+    packed: Vec<u8>,
 }
+
+/// The bytes of a hash, as a number.
+const HASHED: u32 = 0xff_ffff;
 
 impl Packer {
     pub fn new() -> Self {
-        Self { positions: Vec::new(), base: 1 }
+        Self { positions: Vec::new(), base: 1, packed: Vec::new() }
     }
 
-    /// Appends `bytes` compressed, if that takes at most `size_max` bytes. Otherwise `out` is as before.
-    pub fn pack(&mut self, bytes: &[u8], size_max: usize, out: &mut Vec<u8>) -> bool {
-        let start = out.len();
-        let is_packed = u32::try_from(bytes.len()).is_ok_and(|len| {
-            self.begin(len);
-            self.pack_all(bytes, size_max, out)
-        });
-        if !is_packed {
-            out.truncate(start);
-        }
-        is_packed
+    /// Returns `bytes` compressed, if that takes at most `size_max` bytes.
+    pub fn pack(&mut self, bytes: &[u8], size_max: usize) -> Option<&[u8]> {
+        let len = u32::try_from(bytes.len()).ok()?;
+        self.begin(len);
+        let size = self.pack_all(bytes, size_max)?;
+        Some(&self.packed[..size])
     }
 
     fn begin(&mut self, len: u32) {
@@ -114,65 +114,111 @@ impl Packer {
             self.positions.resize(1 << INDEX_BITS, 0);
             self.base = 1;
         }
+        // Literals take a byte more for each run; a copy is shorter than what it replaces.
+        let size = len as usize + len as usize / LITERALS_MAX + 2 * LITERALS_MAX;
+        if self.packed.len() < size {
+            self.packed.resize(size, 0);
+        }
     }
 
-    fn pack_all(&mut self, bytes: &[u8], size_max: usize, out: &mut Vec<u8>) -> bool {
-        let (start, base) = (out.len(), self.base);
-        let (mut at, mut literals_from) = (0, 0);
-        while at + 2 < bytes.len() {
-            let slot = &mut self.positions[hash([bytes[at], bytes[at + 1], bytes[at + 2]])];
+    /// Returns the size of the output.
+    fn pack_all(&mut self, bytes: &[u8], size_max: usize) -> Option<usize> {
+        let base = self.base;
+        self.base += bytes.len() as u32;
+        let (mut at, mut literals_from, mut size) = (0, 0, 0);
+        while let Some(here) = bytes.get(at..).and_then(|rest| rest.first_chunk().copied()) {
+            let here = u32::from_le_bytes(here);
+            let slot = &mut self.positions[hash(here)];
             let found = slot.checked_sub(base).map(|position| position as usize);
             *slot = base + at as u32;
             let count = match found {
-                Some(from) if at - from <= DISTANCE_MAX => common_len(&bytes[from..], &bytes[at..]),
-                _ => 0,
+                Some(from) if at - from <= DISTANCE_MAX && is_equal(bytes, from, here) => {
+                    common_len(bytes, from, at)
+                }
+                _ => {
+                    at += 1;
+                    continue;
+                }
             };
-            if count < 3 {
-                at += 1;
-                continue;
-            }
-            write_literals(&bytes[literals_from..at], out);
-            write_copy(at - found.unwrap_or(0) - 1, count, out);
+            size = self.write_literals(&bytes[literals_from..], at - literals_from, size);
+            size = write_copy(at - found.unwrap_or(0) - 1, count, &mut self.packed, size);
             at += count;
             literals_from = at;
-            if out.len() - start > size_max {
-                break;
+            if size > size_max {
+                return None;
             }
         }
-        self.base += bytes.len() as u32;
-        if out.len() - start + bytes.len() - literals_from > size_max {
-            return false;
+        let left = bytes.len() - literals_from;
+        if size + left > size_max {
+            return None;
         }
-        write_literals(&bytes[literals_from..], out);
-        out.len() - start <= size_max
+        size = self.write_literals(&bytes[literals_from..], left, size);
+        (size <= size_max).then_some(size)
+    }
+
+    /// Writes the first `count` of these bytes as literals. Returns the size afterwards.
+    #[inline]
+    fn write_literals(&mut self, mut bytes: &[u8], mut count: usize, mut size: usize) -> usize {
+        while count > 0 {
+            let run = count.min(LITERALS_MAX);
+            self.packed[size] = run as u8 - 1;
+            let place = &mut self.packed[size + 1..];
+            match (bytes.first_chunk::<LITERALS_MAX>(), place.first_chunk_mut::<LITERALS_MAX>()) {
+                (Some(block), Some(place)) => *place = *block,
+                _ => place[..run].copy_from_slice(&bytes[..run]),
+            }
+            bytes = &bytes[run..];
+            count -= run;
+            size += 1 + run;
+        }
+        size
     }
 }
 
-fn hash([a, b, c]: [u8; 3]) -> usize {
-    let value = u32::from_le_bytes([a, b, c, 0]);
-    (value.wrapping_mul(0x9e37_79b1) >> (32 - INDEX_BITS)) as usize
+/// The hash of the lowest three bytes.
+#[inline]
+fn hash(value: u32) -> usize {
+    ((value & HASHED).wrapping_mul(0x9e37_79b1) >> (32 - INDEX_BITS)) as usize
 }
 
-fn common_len(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take(COPY_MAX).take_while(|(a, b)| a == b).count()
+/// Whether the lowest three bytes of `here` are those at a place before it.
+#[inline]
+fn is_equal(bytes: &[u8], from: usize, here: u32) -> bool {
+    let found = bytes.get(from..).and_then(|rest| rest.first_chunk().copied());
+    found.is_some_and(|found| (u32::from_le_bytes(found) ^ here) & HASHED == 0)
 }
 
-fn write_literals(bytes: &[u8], out: &mut Vec<u8>) {
-    for run in bytes.chunks(LITERALS_MAX) {
-        out.push(run.len() as u8 - 1);
-        out.extend_from_slice(run);
+/// The number of equal bytes at two places, up to the longest copy.
+#[inline]
+fn common_len(bytes: &[u8], from: usize, at: usize) -> usize {
+    let (earlier, later) = (&bytes[from..], &bytes[at..]);
+    let len_max = later.len().min(COPY_MAX);
+    let mut len = 0;
+    while let (Some(one), Some(other)) = (
+        earlier.get(len..).and_then(|rest| rest.first_chunk().copied()),
+        later.get(len..len_max).and_then(|rest| rest.first_chunk().copied()),
+    ) {
+        let difference = u64::from_le_bytes(one) ^ u64::from_le_bytes(other);
+        if difference != 0 {
+            return len + difference.trailing_zeros() as usize / 8;
+        }
+        len += 8;
     }
+    let rest = earlier[len..].iter().zip(&later[len..len_max]);
+    len + rest.take_while(|(one, other)| one == other).count()
 }
 
-fn write_copy(distance: usize, count: usize, out: &mut Vec<u8>) {
+/// Writes a copy. Returns the size afterwards.
+#[inline]
+fn write_copy(distance: usize, count: usize, packed: &mut [u8], size: usize) -> usize {
     let high = (distance >> 8) as u8;
     let count = count - 2;
     if count < 7 {
-        out.push((count as u8) << 5 | high);
-    } else {
-        out.extend([7 << 5 | high, (count - 7) as u8]);
+        packed[size..size + 2].copy_from_slice(&[(count as u8) << 5 | high, distance as u8]);
+        return size + 2;
     }
-    out.push(distance as u8);
+    packed[size..size + 3].copy_from_slice(&[7 << 5 | high, (count - 7) as u8, distance as u8]);
+    size + 3
 }
 
 #[cfg(test)]
@@ -180,8 +226,7 @@ mod tests {
     use super::*;
 
     fn packed(packer: &mut Packer, bytes: &[u8]) -> Option<Vec<u8>> {
-        let mut out = Vec::new();
-        packer.pack(bytes, bytes.len(), &mut out).then_some(out)
+        packer.pack(bytes, bytes.len()).map(<[u8]>::to_vec)
     }
 
     #[test]

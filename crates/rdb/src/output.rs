@@ -11,6 +11,9 @@ const PACK_GAIN_MIN: usize = 4;
 /// Longest text of an integer that is stored as one.
 const INT_LEN_MAX: usize = 11;
 
+/// Bytes of a length or count, at most.
+pub(crate) const LEN_SIZE_MAX: usize = 9;
+
 /// Appends a length or count.
 pub(crate) fn write_len(len: u64, out: &mut Vec<u8>) {
     match len {
@@ -73,14 +76,10 @@ fn write_int(value: i64, out: &mut Vec<u8>) -> bool {
 }
 
 fn write_packed(bytes: &[u8], packer: &mut Packer, out: &mut Vec<u8>) -> bool {
-    let start = out.len();
-    // The head has the packed size, which is known afterwards: the packed bytes are moved up for it.
-    if !packer.pack(bytes, bytes.len() - PACK_GAIN_MIN, out) {
-        return false;
-    }
-    let mut head = vec![0xc3];
-    write_len((out.len() - start) as u64, &mut head);
-    write_len(bytes.len() as u64, &mut head);
-    out.splice(start..start, head);
+    let Some(packed) = packer.pack(bytes, bytes.len() - PACK_GAIN_MIN) else { return false };
+    out.push(0xc3);
+    write_len(packed.len() as u64, out);
+    write_len(bytes.len() as u64, out);
+    out.extend_from_slice(packed);
     true
 }

@@ -116,6 +116,12 @@ impl Stream {
         self.nodes.len()
     }
 
+    /// The number of entries and the size in a listpack of each node that has entries.
+    pub fn nodes(&self) -> impl Iterator<Item = (usize, usize)> {
+        let nodes = self.nodes.values().filter(|node| node.live_count > 0);
+        nodes.map(|node| (node.live_count as usize, node.listpack_size()))
+    }
+
     /// The first entry's id; `0-0` without entries.
     #[must_use]
     pub fn first_id(&self) -> StreamId {

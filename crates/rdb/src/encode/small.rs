@@ -5,7 +5,7 @@ use collections::{DecimalBuffer, Hash, Item, List, ListPart, Set, SortedSet};
 use super::Encoder;
 use crate::intset;
 use crate::lzf::Packer;
-use crate::output::{write_blob, write_int_text, write_len, write_text};
+use crate::output::{LEN_SIZE_MAX, write_blob, write_int_text, write_len, write_text};
 
 /// Bytes up to which a node of a list takes elements: the default of Redis.
 const NODE_SIZE_MAX: usize = 8192;
@@ -26,17 +26,21 @@ impl Encoder {
     /// Nodes up to a size, with longer elements as nodes by themselves. A `listpack` is one node.
     pub(super) fn list_of_listpacks(&mut self, list: &List, out: &mut Vec<u8>) {
         let size_max = node_size_max(list);
-        write_len(node_count(list, size_max), out);
+        let start = out.len();
+        let mut node_count = 0;
         self.listpack.clear();
         list.walk(0, |_, item| {
-            let is_plain = item.len() > size_max;
-            if !self.listpack.is_empty() && (is_plain || self.listpack.size() + item.len() > size_max) {
+            let len = item.len();
+            let is_plain = len > size_max;
+            if !self.listpack.is_empty() && (is_plain || self.listpack.size() + len > size_max) {
                 self.write_node(out);
+                node_count += 1;
             }
             if is_plain {
                 let mut buffer = DecimalBuffer::new();
                 write_len(NODE_PLAIN, out);
                 write_blob(item.text(&mut buffer), self.packer.as_mut(), out);
+                node_count += 1;
             } else {
                 self.listpack.push(item);
             }
@@ -44,7 +48,12 @@ impl Encoder {
         });
         if !self.listpack.is_empty() {
             self.write_node(out);
+            node_count += 1;
         }
+        // Moving the nodes up takes less time than to determine their number before.
+        let mut head = Vec::with_capacity(LEN_SIZE_MAX);
+        write_len(node_count, &mut head);
+        out.splice(start..start, head);
     }
 
     /// One node.
@@ -128,23 +137,4 @@ impl Encoder {
 /// Bytes of a node up to which it takes elements.
 fn node_size_max(list: &List) -> usize {
     if list.encoding_name() == "listpack" { usize::MAX } else { NODE_SIZE_MAX }
-}
-
-/// Number of nodes that [`Encoder::list_of_listpacks`] writes.
-fn node_count(list: &List, size_max: usize) -> u64 {
-    let (mut count, mut builder) = (0, crate::listpack::Builder::new());
-    list.walk(0, |_, item| {
-        let is_plain = item.len() > size_max;
-        if !builder.is_empty() && (is_plain || builder.size() + item.len() > size_max) {
-            count += 1;
-            builder.clear();
-        }
-        if is_plain {
-            count += 1;
-        } else {
-            builder.push(item);
-        }
-        true
-    });
-    count + u64::from(!builder.is_empty())
 }

@@ -7,9 +7,9 @@ use super::Encoder;
 use crate::output::{write_blob, write_len, write_text};
 use crate::version::Version;
 
-/// Entries of a node.
+/// Entries up to which neighbouring nodes are written as one.
 const NODE_LEN: usize = 100;
-/// Bytes from which on a node takes no more entries.
+/// Bytes up to which neighbouring nodes are written as one.
 const NODE_SIZE: usize = 4096;
 /// The entry has the names of the node's first one.
 const SAME_NAMES: i64 = 2;
@@ -18,7 +18,7 @@ const NEVER: i64 = -1;
 
 impl Encoder {
     pub(super) fn stream(&mut self, stream: &Stream, out: &mut Vec<u8>) {
-        let nodes = nodes(stream);
+        let nodes = node_lens(stream);
         write_len(nodes.len() as u64, out);
         let mut entries = stream.range(StreamId::MIN, StreamId::MAX);
         for len in nodes {
@@ -82,8 +82,9 @@ impl Encoder {
     }
 
     fn stream_entry(&mut self, entry: &StreamEntry<'_>, first: &StreamEntry<'_>) {
-        let has_same_names = entry.pair_count() == first.pair_count()
-            && entry.pairs().zip(first.pairs()).all(|(own, of_first)| own.0 == of_first.0);
+        let has_same_names = entry.shares_names_with(first)
+            || entry.pair_count() == first.pair_count()
+                && entry.pairs().zip(first.pairs()).all(|(own, of_first)| own.0 == of_first.0);
         self.listpack.push(Item::Int(if has_same_names { SAME_NAMES } else { 0 }));
         self.listpack.push(Item::Int(entry.id.ms.wrapping_sub(first.id.ms) as i64));
         self.listpack.push(Item::Int(entry.id.seq.wrapping_sub(first.id.seq) as i64));
@@ -92,11 +93,13 @@ impl Encoder {
             self.listpack.push(Item::Int(entry.pair_count() as i64));
             element_count += 1 + entry.pair_count();
         }
-        for (name, value) in entry.pairs() {
-            if !has_same_names {
+        if has_same_names {
+            entry.values().for_each(|value| self.listpack.push_text(value));
+        } else {
+            for (name, value) in entry.pairs() {
                 self.listpack.push_text(name);
+                self.listpack.push_text(value);
             }
-            self.listpack.push_text(value);
         }
         self.listpack.push(Item::Int(element_count as i64));
     }
@@ -133,21 +136,23 @@ pub(super) fn has_newer_parts(stream: &Stream) -> bool {
         })
 }
 
-/// The number of entries of each node.
-fn nodes(stream: &Stream) -> Vec<usize> {
-    let mut nodes: Vec<usize> = Vec::new();
-    let mut size = NODE_SIZE;
-    for entry in stream.range(StreamId::MIN, StreamId::MAX) {
-        match nodes.last_mut() {
-            Some(len) if *len < NODE_LEN && size < NODE_SIZE => *len += 1,
+/// The number of entries of each node: those of the stream, and small neighbours as one.
+fn node_lens(stream: &Stream) -> Vec<usize> {
+    let mut lens: Vec<usize> = Vec::new();
+    let mut size = 0;
+    for (len, node_size) in stream.nodes() {
+        match lens.last_mut() {
+            Some(last) if *last + len <= NODE_LEN && size + node_size <= NODE_SIZE => {
+                *last += len;
+                size += node_size;
+            }
             _ => {
-                nodes.push(1);
-                size = 0;
+                lens.push(len);
+                size = node_size;
             }
         }
-        size += entry.pairs().map(|(name, value)| name.len() + value.len()).sum::<usize>();
     }
-    nodes
+    lens
 }
 
 fn raw_id(id: StreamId) -> [u8; 16] {

@@ -306,6 +306,25 @@ impl<'a> StreamEntry<'a> {
         self.pair_count
     }
 
+    /// Whether the names are those that the node of the other entry stores for several entries.
+    #[must_use]
+    #[inline]
+    pub fn shares_names_with(&self, other: &StreamEntry<'_>) -> bool {
+        self.names.zip(other.names).is_some_and(|(own, other)| std::ptr::eq(own, other))
+    }
+
+    /// The values, in their original order.
+    #[inline]
+    pub fn values(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (has_names, mut body) = (self.names.is_none(), self.body);
+        (0..self.pair_count).map(move |_| {
+            if has_names {
+                read_text(&mut body);
+            }
+            read_text(&mut body)
+        })
+    }
+
     /// Names and values, in their original order.
     pub fn pairs(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let (mut names, mut body) = (self.names, self.body);
