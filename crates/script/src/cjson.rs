@@ -85,7 +85,7 @@ pub(crate) fn library(
             lua.create_string(text)
         })?,
     )?;
-    let (state, marker) = (Rc::clone(settings), array_metatable.clone());
+    let (state, marker, names) = (Rc::clone(settings), array_metatable.clone(), lua.create_table()?);
     library.set(
         "decode",
         host_function(lua, move |lua, args: MultiValue| {
@@ -96,7 +96,7 @@ pub(crate) fn library(
                 let problem = format!("string expected, got {}", args[0].type_name());
                 return Err(bad_argument(lua, 1, "decode", &problem));
             };
-            decode::decode(lua, &text.as_bytes(), state.get(), &marker, &decoding)
+            decode::decode(lua, &text.as_bytes(), state.get(), (&marker, &names), &decoding)
         })?,
     )?;
     let number = |name, range, field| {

@@ -14,6 +14,7 @@
 mod frame;
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -342,6 +343,13 @@ impl<'a> Stack<'a> {
         unsafe { ffi::lua_pushnil(self.state) };
     }
 
+    /// Pushes the value that stands for null in texts of JSON.
+    pub(crate) fn push_null(&mut self) {
+        self.take_room();
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushlightuserdata(self.state, std::ptr::null_mut()) };
+    }
+
     /// Pushes a boolean.
     pub(crate) fn push_boolean(&mut self, value: bool) {
         self.take_room();
@@ -449,6 +457,19 @@ impl<'a> Stack<'a> {
 
     /// Visits the fields of a table, each with its key below its value on the top. What is above them is removed afterwards.
     pub(crate) fn pairs(&mut self, table: c_int, mut visit: impl FnMut(&mut Self)) {
+        let visited = self.try_pairs::<Infallible>(table, |stack| {
+            visit(stack);
+            Ok(())
+        });
+        visited.unwrap_or_else(|never| match never {});
+    }
+
+    /// As [`Self::pairs`], until `visit` fails.
+    pub(crate) fn try_pairs<E>(
+        &mut self,
+        table: c_int,
+        mut visit: impl FnMut(&mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.check_table(table);
         self.push_nil();
         let key = self.top;
@@ -459,9 +480,12 @@ impl<'a> Stack<'a> {
             if unsafe { ffi::lua_next(self.state, table) } == 0 {
                 self.top -= 2;
                 self.free += 2;
-                return;
+                return Ok(());
             }
-            visit(self);
+            if let Err(error) = visit(self) {
+                self.cut(key - 1);
+                return Err(error);
+            }
         }
     }
 

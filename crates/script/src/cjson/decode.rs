@@ -5,36 +5,45 @@ use mlua::{Lua, Table, Value};
 use super::{CjsonSettings, NESTING_MAX};
 use crate::failure::library_error;
 use crate::meter::Meter;
+use crate::stack::{Stack, with_stack};
 
-/// Returns the value of a JSON text.
+/// Returns the value of a JSON text. It is built on the stack of Lua: a value of the binding for each element, in a
+/// protected call of Lua, would take three times as long. `names` is the table of names of such a stack.
 pub(super) fn decode(
     lua: &Lua,
     text: &[u8],
     settings: CjsonSettings,
-    marker: &Table,
+    (marker, names): (&Table, &Table),
     meter: &Meter,
 ) -> mlua::Result<Value> {
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
         return Err(library_error(lua, "JSON parser does not support UTF-16 or UTF-32"));
     }
-    let mut decoder = Decoder { lua, text, at: 0, settings, marker, meter, depth: 0 };
-    let first = decoder.token();
-    let value = decoder.value(first)?;
-    match decoder.token() {
-        Token { kind: TokenKind::End, .. } => Ok(value),
-        other => Err(decoder.unexpected("the end", &other)),
-    }
+    let mut decoder = Decoder { lua, text, at: 0, unescaped: Vec::new(), settings, marker, meter, depth: 0 };
+    with_stack(lua, names, |stack| {
+        let first = decoder.token();
+        decoder.value(first, stack)?;
+        match decoder.token() {
+            Token { kind: TokenKind::End, .. } => Ok(stack.pop_value()),
+            other => Err(decoder.unexpected("the end", &other)),
+        }
+    })
 }
 
 struct Decoder<'a> {
     lua: &'a Lua,
     text: &'a [u8],
     at: usize,
+    /// The text of the latest string with escapes.
+    unescaped: Vec<u8>,
     settings: CjsonSettings,
     marker: &'a Table,
     meter: &'a Meter,
     depth: i64,
 }
+
+/// Values on the stack for a level of nesting: a table, a key and a value, and what `marks_arrays` needs.
+const LEVEL_ROOM: std::ffi::c_int = 4;
 
 struct Token {
     kind: TokenKind,
@@ -49,7 +58,10 @@ enum TokenKind {
     ArrayEnd,
     Colon,
     Comma,
-    Text(Vec<u8>),
+    /// A string without escapes, from one place to another.
+    Plain(usize, usize),
+    /// A string whose text is in `unescaped`.
+    Unescaped,
     Number(f64),
     Boolean(bool),
     Null,
@@ -66,7 +78,7 @@ impl TokenKind {
             Self::ArrayEnd => "T_ARR_END",
             Self::Colon => "T_COLON",
             Self::Comma => "T_COMMA",
-            Self::Text(_) => "T_STRING",
+            Self::Plain(..) | Self::Unescaped => "T_STRING",
             Self::Number(_) => "T_NUMBER",
             Self::Boolean(_) => "T_BOOLEAN",
             Self::Null => "T_NULL",
@@ -83,23 +95,35 @@ impl Decoder<'_> {
         library_error(self.lua, text)
     }
 
-    fn value(&mut self, token: Token) -> mlua::Result<Value> {
-        let size = if let TokenKind::Text(text) = &token.kind { text.len() } else { 0 };
-        self.meter.element(self.lua, size, 0)?;
-        Ok(match token.kind {
-            TokenKind::Text(text) => Value::String(self.lua.create_string(text)?),
-            TokenKind::Number(number) => Value::Number(number),
-            TokenKind::Boolean(value) => Value::Boolean(value),
-            TokenKind::Null => Value::NULL,
-            TokenKind::ObjectBegin => self.object()?,
-            TokenKind::ArrayBegin => self.array()?,
-            _ => return Err(self.unexpected("value", &token)),
-        })
+    /// The text of a string.
+    fn text_of(&self, kind: &TokenKind) -> Option<&[u8]> {
+        match *kind {
+            TokenKind::Plain(from, to) => Some(&self.text[from..to]),
+            TokenKind::Unescaped => Some(&self.unescaped),
+            _ => None,
+        }
     }
 
-    fn enter(&mut self) -> mlua::Result<()> {
+    /// Pushes a value.
+    fn value(&mut self, token: Token, stack: &mut Stack<'_>) -> mlua::Result<()> {
+        let text = self.text_of(&token.kind);
+        self.meter.element(self.lua, text.map_or(0, <[u8]>::len), 0)?;
+        match token.kind {
+            TokenKind::Plain(..) | TokenKind::Unescaped => stack.push_bytes(text.unwrap_or_default()),
+            TokenKind::Number(number) => stack.push_number(number),
+            TokenKind::Boolean(value) => stack.push_boolean(value),
+            TokenKind::Null => stack.push_null(),
+            TokenKind::ObjectBegin => self.object(stack)?,
+            TokenKind::ArrayBegin => self.array(stack)?,
+            _ => return Err(self.unexpected("value", &token)),
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, stack: &mut Stack<'_>) -> mlua::Result<()> {
         self.depth += 1;
-        if self.depth > self.settings.decode_depth_max.min(NESTING_MAX) || !self.meter.has_stack() {
+        let depth_max = self.settings.decode_depth_max.min(NESTING_MAX);
+        if self.depth > depth_max || !self.meter.has_stack() || !stack.reserve(LEVEL_ROOM) {
             let (depth, at) = (self.depth, self.at);
             let text = format!("Found too many nested data structures ({depth}) at character {at}");
             return Err(library_error(self.lua, text));
@@ -107,22 +131,24 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn object(&mut self) -> mlua::Result<Value> {
-        self.enter()?;
-        let table = self.lua.create_table()?;
+    fn object(&mut self, stack: &mut Stack<'_>) -> mlua::Result<()> {
+        self.enter(stack)?;
+        stack.push_table(0, 0);
+        let table = stack.top();
         let mut token = self.token();
         if !matches!(token.kind, TokenKind::ObjectEnd) {
             loop {
-                let TokenKind::Text(key) = token.kind else {
-                    return Err(self.unexpected("object key string", &token));
-                };
+                match self.text_of(&token.kind) {
+                    Some(key) => stack.push_bytes(key),
+                    None => return Err(self.unexpected("object key string", &token)),
+                }
                 let colon = self.token();
                 if !matches!(colon.kind, TokenKind::Colon) {
                     return Err(self.unexpected("colon", &colon));
                 }
                 let next = self.token();
-                let value = self.value(next)?;
-                table.raw_set(self.lua.create_string(key)?, value)?;
+                self.value(next, stack)?;
+                stack.put(table);
                 let after = self.token();
                 match after.kind {
                     TokenKind::ObjectEnd => break,
@@ -132,19 +158,24 @@ impl Decoder<'_> {
             }
         }
         self.depth -= 1;
-        Ok(Value::Table(table))
+        Ok(())
     }
 
-    fn array(&mut self) -> mlua::Result<Value> {
-        self.enter()?;
-        let table = self.lua.create_table()?;
+    fn array(&mut self, stack: &mut Stack<'_>) -> mlua::Result<()> {
+        self.enter(stack)?;
         if self.settings.marks_arrays {
+            let table = self.lua.create_table()?;
             table.set_metatable(Some(self.marker.clone()))?;
+            stack.push(&table);
+        } else {
+            stack.push_table(0, 0);
         }
+        let table = stack.top();
         let mut token = self.token();
         if !matches!(token.kind, TokenKind::ArrayEnd) {
-            for index in 1_i64.. {
-                table.raw_set(index, self.value(token)?)?;
+            for index in 1.. {
+                self.value(token, stack)?;
+                stack.put_element(table, index);
                 let after = self.token();
                 match after.kind {
                     TokenKind::ArrayEnd => break,
@@ -154,7 +185,7 @@ impl Decoder<'_> {
             }
         }
         self.depth -= 1;
-        Ok(Value::Table(table))
+        Ok(())
     }
 
     fn token(&mut self) -> Token {
@@ -181,6 +212,13 @@ impl Decoder<'_> {
             return Token { kind, at };
         }
         let rest = &self.text[at..];
+        if byte == b'"' {
+            return self.string_token(at);
+        }
+        if let Some((number, len)) = small_integer(rest) {
+            self.at += len;
+            return Token { kind: TokenKind::Number(number), at };
+        }
         for (word, kind) in [
             (&b"true"[..], TokenKind::Boolean(true)),
             (b"false", TokenKind::Boolean(false)),
@@ -192,7 +230,6 @@ impl Decoder<'_> {
             }
         }
         let kind = match byte {
-            b'"' => return self.string_token(at),
             b'-' | b'0'..=b'9' | b'i' | b'I' | b'n' | b'N' => self.number(rest),
             b'+' if self.settings.decodes_invalid => self.number(rest),
             _ => TokenKind::Error("invalid token"),
@@ -202,11 +239,10 @@ impl Decoder<'_> {
 
     fn number(&mut self, rest: &[u8]) -> TokenKind {
         let digits = rest.strip_prefix(b"-").or(rest.strip_prefix(b"+")).unwrap_or(rest);
-        let lower: Vec<u8> = digits.iter().take(8).map(u8::to_ascii_lowercase).collect();
         let sign = if rest.starts_with(b"-") { -1.0 } else { 1.0 };
         for (word, value) in [(&b"infinity"[..], f64::INFINITY), (b"inf", f64::INFINITY), (b"nan", f64::NAN)]
         {
-            if lower.starts_with(word) {
+            if digits.get(..word.len()).is_some_and(|found| found.eq_ignore_ascii_case(word)) {
                 if !self.settings.decodes_invalid {
                     return TokenKind::Error("invalid token");
                 }
@@ -245,8 +281,15 @@ impl Decoder<'_> {
     }
 
     fn string_token(&mut self, began: usize) -> Token {
-        let mut text = Vec::new();
-        let mut at = began + 1;
+        let from = began + 1;
+        let mut at = self.text_end(from);
+        if self.text.get(at) == Some(&b'"') {
+            self.at = at + 1;
+            return Token { kind: TokenKind::Plain(from, at), at: began };
+        }
+        let mut text = std::mem::take(&mut self.unescaped);
+        text.clear();
+        text.extend_from_slice(&self.text[from..at]);
         let failed = |problem, at| Token { kind: TokenKind::Error(problem), at };
         loop {
             match self.text.get(at) {
@@ -276,14 +319,22 @@ impl Decoder<'_> {
                     text.push(escaped);
                     at += 2;
                 }
-                Some(&byte) => {
-                    text.push(byte);
-                    at += 1;
+                Some(_) => {
+                    let end = self.text_end(at);
+                    text.extend_from_slice(&self.text[at..end]);
+                    at = end;
                 }
             }
         }
         self.at = at + 1;
-        Token { kind: TokenKind::Text(text), at: began }
+        self.unescaped = text;
+        Token { kind: TokenKind::Unescaped, at: began }
+    }
+
+    /// Where the characters of a string end that stand for themselves.
+    fn text_end(&self, from: usize) -> usize {
+        let len = self.text[from..].iter().position(|byte| matches!(byte, b'"' | b'\\' | 0));
+        len.map_or(self.text.len(), |len| from + len)
     }
 
     /// The character of a `\u` escape, with that of a second surrogate, and its size.
@@ -304,6 +355,29 @@ impl Decoder<'_> {
         let code = 0x1_0000 + ((first.checked_sub(0xD800)?) << 10) + (second - 0xDC00);
         (first < 0xDC00).then(|| char::from_u32(code)).flatten().map(|character| (character, 12))
     }
+}
+
+/// Digits of an integer that is exact as a double, and whose text is no other number.
+const SMALL_DIGITS_MAX: usize = 15;
+
+/// The integer at the beginning of a text, and its length, if it has few digits and neither fraction nor exponent.
+fn small_integer(text: &[u8]) -> Option<(f64, usize)> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let mut value = 0_u64;
+    let mut len = 0;
+    while let Some(digit) = digits.get(len).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9) {
+        value = value * 10 + u64::from(digit);
+        len += 1;
+        if len > SMALL_DIGITS_MAX {
+            return None;
+        }
+    }
+    let is_whole = !matches!(digits.get(len), Some(b'.' | b'e' | b'E' | b'x' | b'X'));
+    if len == 0 || !is_whole || digits[0] == b'0' && len > 1 {
+        return None;
+    }
+    let sign = if digits.len() < text.len() { -1.0 } else { 1.0 };
+    Some((sign * value as f64, text.len() - digits.len() + len))
 }
 
 /// The length of the number at the beginning of a text: sign, digits, fraction and exponent, each of which may be missing.
