@@ -38,7 +38,7 @@ pub use store::key::{Key, slot_of_hash};
 pub use store::keyspace::Keyspace;
 pub use store::local_expiries::LocalExpiries;
 pub use store::random::Random;
-pub use store::readers::{ChangedKey, ReaderTotals};
+pub use store::readers::{ChangedKey, Clients, ReaderTotals};
 pub use store::sizes::Sizes;
 pub use store::snapshot_state::{CutDatabase, SnapshotSink, SnapshotState};
 pub use store::tracked::TrackedCollection;

@@ -29,7 +29,7 @@ impl Latching<'_> {
             for key in readers.some_keys(excess.min(left)) {
                 left -= 1;
                 let clients = readers.take(&key, &keyspace.reader_totals);
-                self.notify_readers(&key, &clients);
+                self.notify_readers(&key, clients);
             }
         }
     }

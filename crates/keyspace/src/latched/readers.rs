@@ -1,10 +1,8 @@
 //! Client-side caching: records the readers of a key, and notifies them of its change.
 
-use std::collections::BTreeSet;
-
 use crate::latched::Latched;
 use crate::store::key::Key;
-use crate::store::readers::ChangedKey;
+use crate::store::readers::{ChangedKey, Clients};
 
 impl Latched<'_> {
     /// Records that a client has read a key, whose slot is held for writing.
@@ -15,8 +13,8 @@ impl Latched<'_> {
 
     /// Notifies the readers of a key that it is not valid any more.
     #[cold]
-    pub(crate) fn notify_readers(&self, key: &[u8], readers: &BTreeSet<u64>) {
-        if let Some(observer) = self.keyspace.observer().filter(|_| !readers.is_empty()) {
+    pub(crate) fn notify_readers(&self, key: &[u8], readers: Option<Clients>) {
+        if let (Some(observer), Some(readers)) = (self.keyspace.observer(), &readers) {
             observer.stale(self.thread, key, readers, self.events.client);
         }
     }

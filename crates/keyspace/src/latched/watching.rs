@@ -73,7 +73,7 @@ impl Latched<'_> {
         }
         if data.has_readers() {
             let readers = data.readers_or_new().take(key.bytes, &self.keyspace.reader_totals);
-            self.notify_readers(key.bytes, &readers);
+            self.notify_readers(key.bytes, readers);
         }
     }
 
@@ -89,7 +89,7 @@ impl Latched<'_> {
         data.note_change(key, &keyspace.places, now, &mut ready);
         if data.has_readers() {
             let readers = data.readers_or_new().take(key.bytes, &keyspace.reader_totals);
-            self.notify_readers(key.bytes, &readers);
+            self.notify_readers(key.bytes, readers);
         }
         self.deferred.ready = ready;
     }

@@ -5,9 +5,9 @@
 //! here in `keyspace`: keys that are new, expired, evicted or missed. While no events are wanted, each
 //! costs one test.
 
-use std::collections::BTreeSet;
-
 use base::DbIndex;
+
+use crate::store::readers::Clients;
 
 /// Classes of keyspace events; the values are the bits of `notify-keyspace-events`, as Redis modules see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub trait Observer: Send + Sync {
     fn event(&self, thread: usize, wanted: WantedEvents, event: &str, db: DbIndex, key: &[u8]);
     /// Reports that the value these clients have read of a key is invalid; `by` is the client that changed the
     /// key, or 0.
-    fn stale(&self, thread: usize, key: &[u8], readers: &BTreeSet<u64>, by: u64);
+    fn stale(&self, thread: usize, key: &[u8], readers: &Clients, by: u64);
 }
 
 #[cfg(test)]

@@ -18,7 +18,56 @@ use sync::atomic::{AtomicUsize, Ordering};
 /// Which clients have read the keys of a slot.
 #[derive(Default)]
 pub(crate) struct Readers {
-    keys: HashMap<Box<[u8]>, BTreeSet<u64>>,
+    keys: HashMap<Box<[u8]>, Clients>,
+}
+
+/// Clients by number. Nearly always there is one, for which a set would take four times the memory.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Clients(ClientSet);
+
+#[derive(Debug, PartialEq, Eq)]
+enum ClientSet {
+    One(u64),
+    Several(Box<BTreeSet<u64>>),
+}
+
+impl Clients {
+    /// One client.
+    #[must_use]
+    pub fn one(client: u64) -> Self {
+        Self(ClientSet::One(client))
+    }
+
+    /// Adds a client. Returns whether it is new.
+    pub fn insert(&mut self, client: u64) -> bool {
+        match &mut self.0 {
+            ClientSet::One(only) if *only == client => false,
+            ClientSet::One(only) => {
+                self.0 = ClientSet::Several(Box::new(BTreeSet::from([*only, client])));
+                true
+            }
+            ClientSet::Several(all) => all.insert(client),
+        }
+    }
+
+    /// How many there are: at least one.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            ClientSet::One(_) => 1,
+            ClientSet::Several(all) => all.len(),
+        }
+    }
+
+    /// All of them, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        let (one, several) = match &self.0 {
+            ClientSet::One(only) => (Some(*only), None),
+            ClientSet::Several(all) => (None, Some(all.iter().copied())),
+        };
+        one.into_iter().chain(several.into_iter().flatten())
+    }
 }
 
 /// The numbers of keys and readers recorded in all slots.
@@ -61,23 +110,27 @@ impl Readers {
     }
 
     pub(crate) fn insert(&mut self, key: &[u8], client: u64, reader_totals: &ReaderTotals) {
-        if !self.keys.contains_key(key) {
-            self.keys.insert(key.into(), BTreeSet::new());
-            reader_totals.keys.fetch_add(1, Ordering::Relaxed);
-        }
-        if self.keys.get_mut(key).is_some_and(|clients| clients.insert(client)) {
+        let is_new = match self.keys.get_mut(key) {
+            Some(clients) => clients.insert(client),
+            None => {
+                self.keys.insert(key.into(), Clients::one(client));
+                reader_totals.keys.fetch_add(1, Ordering::Relaxed);
+                true
+            }
+        };
+        if is_new {
             reader_totals.readers.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Removes and returns the readers of a key.
-    pub(crate) fn take(&mut self, key: &[u8], reader_totals: &ReaderTotals) -> BTreeSet<u64> {
-        let Some(clients) = self.keys.remove(key) else { return BTreeSet::new() };
+    pub(crate) fn take(&mut self, key: &[u8], reader_totals: &ReaderTotals) -> Option<Clients> {
+        let clients = self.keys.remove(key)?;
         reader_totals.subtract(1, clients.len());
         if self.keys.is_empty() {
             *self = Self::default();
         }
-        clients
+        Some(clients)
     }
 
     /// Up to `count` of the keys.
@@ -87,7 +140,7 @@ impl Readers {
 
     /// Removes all readers without notifying them.
     pub(crate) fn clear(&mut self, reader_totals: &ReaderTotals) {
-        reader_totals.subtract(self.keys.len(), self.keys.values().map(BTreeSet::len).sum());
+        reader_totals.subtract(self.keys.len(), self.keys.values().map(Clients::len).sum());
         *self = Self::default();
     }
 }
@@ -103,8 +156,9 @@ mod tests {
             readers.insert(key, client, &reader_totals);
         }
         assert_eq!((reader_totals.key_count(), reader_totals.reader_count()), (2, 3));
-        assert_eq!(readers.take(b"a", &reader_totals), BTreeSet::from([1, 2]));
-        assert!(readers.take(b"a", &reader_totals).is_empty());
+        let taken = readers.take(b"a", &reader_totals).expect("it has readers");
+        assert_eq!((taken.iter().collect::<Vec<_>>(), taken.len()), (vec![1, 2], 2));
+        assert_eq!(readers.take(b"a", &reader_totals), None);
         assert_eq!((reader_totals.key_count(), reader_totals.reader_count()), (1, 1));
         readers.clear(&reader_totals);
         assert_eq!((reader_totals.key_count(), reader_totals.reader_count()), (0, 0));

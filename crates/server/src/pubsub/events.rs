@@ -1,10 +1,8 @@
 //! Keyspace events: published as they happen, on a channel named after the key, on one named after the event, or both.
 
-use std::collections::BTreeSet;
-
 use base::DbIndex;
 use commands::subscriptions::SubscriptionKind;
-use keyspace::{Observer, WantedEvents};
+use keyspace::{Clients, Observer, WantedEvents};
 
 use super::hub::Hub;
 
@@ -41,7 +39,7 @@ impl Observer for EventPublisher {
         }
     }
 
-    fn stale(&self, thread: usize, key: &[u8], readers: &BTreeSet<u64>, by: u64) {
+    fn stale(&self, thread: usize, key: &[u8], readers: &Clients, by: u64) {
         self.hub.invalidate(thread, key, readers, by);
     }
 }

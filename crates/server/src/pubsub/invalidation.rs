@@ -4,12 +4,12 @@
 //! returns the new value, and the reply to an earlier read is in its connection's output already. Connections
 //! in broadcast mode get the changes of a turn together, before its replies are sent ([`Hub::broadcast`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use commands::session::{Session, SessionFlags};
 use commands::subscriptions::SubscriptionKind;
-use keyspace::ChangedKey;
+use keyspace::{ChangedKey, Clients};
 use wire::reply::{Protocol, ReplyBuffer};
 
 use super::hub::{Caching, Hub};
@@ -98,16 +98,16 @@ fn array_of(keys: &[&[u8]]) -> Vec<u8> {
 
 impl Hub {
     /// Invalidates a key for its readers. Called under the latch of its slot.
-    pub fn invalidate(&self, sender: usize, key: &[u8], readers: &BTreeSet<u64>, by: u64) {
+    pub fn invalidate(&self, sender: usize, key: &[u8], readers: &Clients, by: u64) {
         let Some(clients) = self.clients() else { return };
         let keys: Arc<[u8]> = array_of(&[key]).into();
         // Mail to a connection's old worker would arrive after replies that its new worker sends meanwhile.
         let _moves_blocked = self.block_moves(sender);
-        for client in readers {
+        for client in readers.iter() {
             // Readers that are closed, or have ended tracking, are filtered here.
-            let Some(record) = clients.find(*client) else { continue };
+            let Some(record) = clients.find(client) else { continue };
             let flags = record.session_flags();
-            let is_own = flags.contains(SessionFlags::TRACKING_NOLOOP) && *client == by;
+            let is_own = flags.contains(SessionFlags::TRACKING_NOLOOP) && client == by;
             if !flags.contains(SessionFlags::TRACKING)
                 || flags.contains(SessionFlags::TRACKING_BCAST)
                 || is_own
@@ -125,7 +125,7 @@ impl Hub {
                     client: to.id,
                     keys: Some(Arc::clone(&keys)),
                     is_redirected,
-                    is_own_change: *client == by && !is_redirected,
+                    is_own_change: client == by && !is_redirected,
                 },
             );
         }
