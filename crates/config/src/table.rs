@@ -430,7 +430,7 @@ directives! {
         slowlog_max_len: u64 = 128, int(0, LONG_MAX), alias "commandlog-slow-execution-max-len";
         /// Bytes of changed entries that a snapshot has not written, at which changes wait; 0: a share of the memory.
         snapshot_buffer_size: u64 = 0, memory(0, SNAPSHOT_BUFFER_SIZE_MAX);
-        /// The percentage of time for which a snapshot thread may use a CPU.
+        /// The percentage of time for which a snapshot thread may use a CPU while there are requests.
         snapshot_cpu_percent: u32 = 50, int(1, 100);
         /// Number of threads that write a snapshot.
         snapshot_threads: u16 = 1, int(1, 64);

@@ -144,6 +144,8 @@ pub struct Snapshots {
     background_count: AtomicU64,
     /// `rdb-key-save-delay`: microseconds for a key; negative: keys for a microsecond.
     key_delay: AtomicI64,
+    /// Returns how many requests the server has run.
+    request_count: OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>,
     /// Returns the sources of the libraries of functions.
     libraries: OnceLock<Box<dyn Fn() -> Vec<Vec<u8>> + Send + Sync>>,
     /// The sources at the cut of the running snapshot.
@@ -169,6 +171,7 @@ impl Snapshots {
             begun_count: AtomicU64::new(0),
             background_count: AtomicU64::new(0),
             key_delay: AtomicI64::new(0),
+            request_count: OnceLock::new(),
             libraries: OnceLock::new(),
             cut_libraries: Mutex::default(),
             cut_properties: Mutex::default(),
@@ -185,6 +188,16 @@ impl Snapshots {
     /// Sets the function that receives whether changes of unsaved entries must wait. Called once.
     pub fn at_pressure(&self, pressure: impl Fn(bool) + Send + Sync + 'static) {
         self.preserved.at_pressure(Box::new(pressure));
+    }
+
+    /// Sets the function that returns how many requests the server has run: while it runs none, a snapshot leaves no CPU time to
+    /// them. Called once.
+    pub fn beside_requests(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
+        self.request_count.get_or_init(|| Box::new(count));
+    }
+
+    fn request_count(&self) -> Option<u64> {
+        self.request_count.get().map(|count| count())
     }
 
     /// Sets the function that returns the sources of the libraries of functions. Called once.

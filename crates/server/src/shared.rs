@@ -159,6 +159,8 @@ impl Shared {
         hub.set_registry(&shared.clients);
         shared.snapshots.connect(&shared.keyspace);
         shared.snapshots.set_key_delay(shared.config.load().rdb_key_save_delay);
+        let statistics = &shared.monitoring.statistics;
+        shared.snapshots.beside_requests(|| statistics.sum(|thread| &thread.commands_processed));
         let libraries = &shared.scripts.libraries;
         shared.snapshots.with_libraries(|| {
             libraries.all().libraries.values().map(|library| library.code.clone()).collect()

@@ -1,7 +1,8 @@
 //! One snapshot: the cut, the walk by several threads, and the outputs.
 //!
 //! The threads take slots in ascending order. Each encodes a portion under a read latch, and writes to the outputs when it
-//! has enough bytes, without a latch. Between portions it sleeps as long as its share of the CPU requires.
+//! has enough bytes, without a latch. Between portions it sleeps as long as its share of the CPU requires, if there are
+//! requests beside it.
 
 use std::cell::RefCell;
 use std::io;
@@ -330,6 +331,8 @@ pub(super) struct Walker<'a> {
     pub(super) is_over: bool,
     /// The time at which it began to work after its last sleep.
     worked_since: Ticks,
+    /// How many requests the server had run then.
+    requests_seen: Option<u64>,
     /// Keys, and bytes of records, of this portion.
     portion_len: usize,
     portion_size: usize,
@@ -348,6 +351,7 @@ impl<'a> Walker<'a> {
             records: Records::default(),
             is_over: false,
             worked_since: Ticks::now(),
+            requests_seen: None,
             portion_len: 0,
             portion_size: 0,
             undelayed: 0,
@@ -398,12 +402,16 @@ impl<'a> Walker<'a> {
         self.sleep_if_due();
     }
 
-    /// Sleeps after [`WORK_NS`] of work, as long as its share of the CPU requires.
+    /// Sleeps after [`WORK_NS`] of work, as long as its share of the CPU requires. It does not sleep if
+    /// no request has run since the last time.
     pub(super) fn sleep_if_due(&mut self) {
         let percent = u64::from(self.run.settings.cpu_percent);
         let worked_ns = Ticks::now().ns_since(self.worked_since);
         if worked_ns >= WORK_NS {
-            if percent < 100 {
+            let requests = self.run.snapshots.request_count();
+            let is_beside_clients = requests.is_none() || requests != self.requests_seen;
+            self.requests_seen = requests;
+            if percent < 100 && is_beside_clients {
                 sync::thread::sleep(Duration::from_nanos(worked_ns * (100 - percent) / percent));
             }
             self.worked_since = Ticks::now();
