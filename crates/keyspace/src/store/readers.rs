@@ -28,6 +28,7 @@ pub struct Clients(ClientSet);
 #[derive(Debug, PartialEq, Eq)]
 enum ClientSet {
     One(u64),
+    #[allow(clippy::box_collection, reason = "a third less memory for each key with one client")]
     Several(Box<BTreeSet<u64>>),
 }
 
