@@ -157,6 +157,7 @@ impl Packer {
     }
 
     /// Writes the first `count` of these bytes as literals. Returns the size afterwards.
+    #[inline]
     fn write_literals(&mut self, mut bytes: &[u8], mut count: usize, mut size: usize) -> usize {
         while count > 0 {
             let run = count.min(LITERALS_MAX);

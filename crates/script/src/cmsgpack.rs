@@ -16,6 +16,12 @@ const NESTING_MAX: usize = 16;
 /// Nested input beyond this depth is refused: it must not exhaust the stack.
 const UNPACKED_NESTING_MAX: usize = 1_000;
 
+/// The error for input that is no MessagePack, or nested too deeply.
+const MALFORMED: &str = "Bad data format in input.";
+
+/// Texts from this length on count as several elements, for whose memory there may be no room.
+const LONG_TEXT: usize = 1024;
+
 /// Elements for which a table has room before they are read.
 const RESERVED_MAX: usize = 16;
 
@@ -155,7 +161,7 @@ fn unpack(
     Ok((reader.at, values))
 }
 
-/// Values on the stack for a level of nesting: a key and a value of a table, and one more.
+/// Values on the stack for a level of nesting: a table, a key, a value and a copy of the key.
 const LEVEL_ROOM: c_int = 4;
 
 struct Packer<'a> {
@@ -296,8 +302,8 @@ impl<'a> Reader<'a> {
     /// Pushes the next value.
     fn value(&mut self, stack: &mut Stack<'_>, nesting: usize) -> mlua::Result<()> {
         self.meter.element(self.lua, 0, 0)?;
-        if nesting > UNPACKED_NESTING_MAX || !self.meter.has_stack() || !stack.reserve(LEVEL_ROOM) {
-            return Err(library_error(self.lua, "Bad data format in input."));
+        if nesting > UNPACKED_NESTING_MAX {
+            return Err(library_error(self.lua, MALFORMED));
         }
         let tag = self.take(1)?[0];
         match tag {
@@ -328,7 +334,7 @@ impl<'a> Reader<'a> {
                 let len = self.unsigned(2 << (tag - 0xDE))? as usize;
                 return self.map(stack, len, nesting);
             }
-            _ => return Err(library_error(self.lua, "Bad data format in input.")),
+            _ => return Err(library_error(self.lua, MALFORMED)),
         }
         Ok(())
     }
@@ -340,13 +346,23 @@ impl<'a> Reader<'a> {
 
     fn text(&mut self, stack: &mut Stack<'_>, len: usize) -> mlua::Result<()> {
         let text = self.take(len)?;
-        self.meter.element(self.lua, len, 0)?;
+        // The element is counted already.
+        if len >= LONG_TEXT { self.meter.element(self.lua, len, 0) } else { self.meter.copy(self.lua, len) }?;
         stack.push_bytes(text);
         Ok(())
     }
 
+    /// Makes room for the values of a table.
+    fn enter(&self, stack: &mut Stack<'_>) -> mlua::Result<()> {
+        if self.meter.has_stack() && stack.reserve(LEVEL_ROOM) {
+            return Ok(());
+        }
+        Err(library_error(self.lua, MALFORMED))
+    }
+
     /// Reserves little on the word of the input.
     fn array(&mut self, stack: &mut Stack<'_>, len: usize, nesting: usize) -> mlua::Result<()> {
+        self.enter(stack)?;
         stack.push_table(len.min(RESERVED_MAX), 0);
         let table = stack.top();
         for index in 1..=len {
@@ -358,6 +374,7 @@ impl<'a> Reader<'a> {
     }
 
     fn map(&mut self, stack: &mut Stack<'_>, len: usize, nesting: usize) -> mlua::Result<()> {
+        self.enter(stack)?;
         stack.push_table(0, len.min(RESERVED_MAX));
         let table = stack.top();
         for _ in 0..len {

@@ -84,6 +84,7 @@ impl Meter {
     }
 
     /// Spends work.
+    #[inline]
     pub(crate) fn work(&self, lua: &Lua, units: usize) -> Result<(), Stopped> {
         if self.add(units) { self.interrupt(lua) } else { Ok(()) }
     }
@@ -104,14 +105,20 @@ impl Meter {
     }
 
     /// Spends the work and memory of one element of a value that is converted; `pending`: the bytes outside of Lua.
+    #[inline]
     pub(crate) fn element(&self, lua: &Lua, size: usize, pending: usize) -> Result<(), Stopped> {
         let elements = self.elements.get() + 1 + size / 1024;
         self.elements.set(elements);
         if elements >= CHECK_MEMORY_AT {
-            self.elements.set(0);
-            self.room(lua, pending.saturating_add(size))?;
+            self.check_elements(lua, pending.saturating_add(size))?;
         }
         self.work(lua, 10 + size / BYTES_PER_WORK)
+    }
+
+    #[inline(never)]
+    fn check_elements(&self, lua: &Lua, size: usize) -> Result<(), Stopped> {
+        self.elements.set(0);
+        self.room(lua, size)
     }
 
     /// Notes that a run begins here, with so many bytes of stack.

@@ -229,6 +229,9 @@ impl Worker {
         self.send_to_replicas();
         self.flush_dirty();
         self.pause_waiting_input();
+        if self.scaling.has_leaving() {
+            self.move_leaving();
+        }
         if barrier_counts != (0, 0) {
             self.answer_barriers(barrier_counts);
         }
@@ -430,11 +433,12 @@ impl Worker {
             }
             Processed::Yielded => {
                 let has_transaction = connection.client.session.multi.is_some();
-                if connection.may_continue() {
+                let is_expected_long = connection.client.attempt.was_expected_long;
+                if connection.may_continue() && !is_expected_long {
                     self.waits.ready.push(token);
                 }
-                if connection.client.attempt.was_expected_long {
-                    self.isolate(token);
+                if is_expected_long {
+                    self.leave_before_long_command(token);
                 }
                 if has_transaction {
                     self.check_query_size(token);
@@ -446,6 +450,7 @@ impl Worker {
             }
         }
         if took_long && !self.waited_for_cpu() {
+            self.shared.pool.note_long_command(self.clock.uptime);
             self.isolate(token);
         }
         self.resume_input(token, processed);

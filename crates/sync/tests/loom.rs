@@ -14,6 +14,8 @@ mod durable;
 mod epochs;
 #[path = "loom/logs.rs"]
 mod logs;
+#[path = "loom/marks.rs"]
+mod marks;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};

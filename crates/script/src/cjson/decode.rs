@@ -282,8 +282,7 @@ impl Decoder<'_> {
 
     fn string_token(&mut self, began: usize) -> Token {
         let from = began + 1;
-        let len = self.text[from..].iter().position(|byte| matches!(byte, b'"' | b'\\' | 0));
-        let mut at = len.map_or(self.text.len(), |len| from + len);
+        let mut at = self.text_end(from);
         if self.text.get(at) == Some(&b'"') {
             self.at = at + 1;
             return Token { kind: TokenKind::Plain(from, at), at: began };
@@ -320,15 +319,22 @@ impl Decoder<'_> {
                     text.push(escaped);
                     at += 2;
                 }
-                Some(&byte) => {
-                    text.push(byte);
-                    at += 1;
+                Some(_) => {
+                    let end = self.text_end(at);
+                    text.extend_from_slice(&self.text[at..end]);
+                    at = end;
                 }
             }
         }
         self.at = at + 1;
         self.unescaped = text;
         Token { kind: TokenKind::Unescaped, at: began }
+    }
+
+    /// Where the characters of a string end that stand for themselves.
+    fn text_end(&self, from: usize) -> usize {
+        let len = self.text[from..].iter().position(|byte| matches!(byte, b'"' | b'\\' | 0));
+        len.map_or(self.text.len(), |len| from + len)
     }
 
     /// The character of a `\u` escape, with that of a second surrogate, and its size.

@@ -444,6 +444,8 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
+    use keyspace::Clients;
+
     use super::*;
     use crate::connection::record::ClientRecord;
     use crate::connection::token::Token;
@@ -563,7 +565,7 @@ mod tests {
         let unread = |thread: usize| hub.workers.handle(thread).mailbox().unread_count();
         std::thread::scope(|scope| {
             hub.change_thread((7, true), &[], (1, 2), |_| {
-                scope.spawn(|| hub.invalidate(0, b"key", &keyspace::Clients::one(7), 9));
+                scope.spawn(|| hub.invalidate(0, b"key", &Clients::one(7), 9));
                 // It waits for the end of the move, or has sent the message to the old worker.
                 while hub.passage.step_count(0) == 0 && unread(1) == 0 {
                     std::thread::yield_now();

@@ -35,7 +35,7 @@ pub struct ActiveWorkers {
     count_min: AtomicUsize,
     /// Since when the load has been low, in milliseconds of the monotonic clock; 0: it is not.
     low_since_ms: AtomicI64,
-    /// When the number has last fallen, likewise.
+    /// When the number has last fallen, likewise; 0: it has grown since.
     fallen_ms: AtomicI64,
     /// How long the load must be low, besides [`LOW_MS_MIN`].
     longer_ms: AtomicI64,
@@ -80,9 +80,11 @@ impl ActiveWorkers {
         self.low_since_ms.store(0, Ordering::Relaxed);
         let has_grown = active < workers
             && self.count.compare_exchange(before, active + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if has_grown {
+        // Once for each time that it has fallen.
+        let fallen_ms = if has_grown { self.fallen_ms.swap(0, Ordering::Relaxed) } else { 0 };
+        if fallen_ms != 0 {
             let longer_ms = self.longer_ms.load(Ordering::Relaxed);
-            let longer_ms = match now.to_raw() - self.fallen_ms.load(Ordering::Relaxed) {
+            let longer_ms = match now.to_raw() - fallen_ms {
                 ..SOON_MS => (2 * longer_ms + LOW_MS_MIN).min(LOW_MS_MAX),
                 LATE_MS.. => 0,
                 _ => longer_ms,
@@ -101,7 +103,8 @@ impl ActiveWorkers {
     /// fitted into fewer for long, each with at most `load_max`.
     pub fn shrink(&self, workers: usize, load: u64, load_max: u64, now: Uptime) {
         let (before, active) = (self.count.load(Ordering::Relaxed), self.count(workers));
-        let needed = load.div_ceil(load_max.max(1)).max(1) as usize;
+        let needed = load.div_ceil(load_max.max(1)) as usize;
+        let needed = needed.max(self.count_min.load(Ordering::Relaxed)).max(1);
         let is_low = load_max > 0 && needed < active && self.can_change(workers);
         let since = self.low_since_ms.load(Ordering::Relaxed);
         if !is_low || since == 0 {
@@ -109,7 +112,11 @@ impl ActiveWorkers {
             return;
         }
         let long_command = Uptime::from_raw(self.long_command_ms.load(Ordering::Relaxed));
-        let low_ms = LOW_MS_MIN + self.longer_ms.load(Ordering::Relaxed);
+        // The number falls by halves, and the first one has taken longer.
+        let fallen_ms = self.fallen_ms.load(Ordering::Relaxed);
+        let is_falling = fallen_ms != 0 && now.to_raw() - fallen_ms < 2 * LOW_MS_MIN;
+        let longer_ms = if is_falling { 0 } else { self.longer_ms.load(Ordering::Relaxed) };
+        let low_ms = LOW_MS_MIN + longer_ms;
         if now.ms_since(Uptime::from_raw(since)) < low_ms
             || (long_command.to_raw() != 0 && now.ms_since(long_command) < LONG_COMMAND_MS)
         {
@@ -198,6 +205,24 @@ mod tests {
         };
         assert_eq!([low_ms(0), low_ms(4000), low_ms(4000)], [500, 1000, 2000]);
         assert_eq!([low_ms(10_000), low_ms(60_000), low_ms(4000)], [2000, 500, 1000]);
+    }
+
+    #[test]
+    fn several_workers_that_become_active_are_one_growth() {
+        let active = active(2);
+        let mut ms = 100_000;
+        for expected_ms in [1000, 1500, 2500] {
+            (2..8).for_each(|index| assert_eq!(active.grow(8, at(ms)), Some(index)));
+            let began = ms;
+            while active.count(8) > 2 {
+                active.shrink(8, 0, 450, at(ms));
+                ms += 100;
+            }
+            assert_eq!(ms - 100 - began, expected_ms);
+            // It can't fall below the least number.
+            (0..20).for_each(|tick| active.shrink(8, 0, 450, at(ms + 100 * tick)));
+            ms += 2000;
+        }
     }
 
     #[test]

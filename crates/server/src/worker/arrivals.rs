@@ -63,9 +63,9 @@ impl Worker {
         }
     }
 
-    /// Gives a new connection to the worker with the fewest.
+    /// Gives a new connection to the worker with the fewest, of the active ones.
     pub(super) fn accept(&mut self, socket: Socket, origin: Origin) {
-        let thread = self.least_loaded();
+        let thread = self.receiving_worker();
         if thread == self.index {
             self.begin_serving(socket, origin);
         } else {

@@ -58,10 +58,11 @@ impl Worker {
         self.events.reactor.detach(id);
     }
 
+    /// Sends the output of a connection before the end of the turn, and before it what precedes its replies.
     fn flush_now(&mut self, token: Token) {
+        self.broadcast();
         self.output.dirty.retain(|dirty| *dirty != token);
-        self.output.dirty.push(token);
-        self.flush_dirty();
+        self.flush(token);
     }
 
     /// The reactor has detached a socket: sends its connection to the new worker.

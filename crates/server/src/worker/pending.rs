@@ -12,7 +12,7 @@ struct PendingWork {
 }
 
 /// What follows the events of a turn, in this order.
-const AFTER_EVENTS: [PendingWork; 7] = [
+const AFTER_EVENTS: [PendingWork; 6] = [
     PendingWork { is_left: |worker| !worker.arrivals.are_empty(), run: Worker::accept_arrivals },
     PendingWork { is_left: |worker| !worker.encryption.waiting.is_empty(), run: Worker::continue_handshakes },
     PendingWork {
@@ -23,8 +23,6 @@ const AFTER_EVENTS: [PendingWork; 7] = [
         is_left: |worker| worker.cron.defragmenter.has_time(),
         run: |worker| worker.cron.defragmenter.run(&mut worker.executor, worker.shared),
     },
-    // What is to leave does not run here.
-    PendingWork { is_left: |worker| worker.scaling.has_leaving(), run: Worker::move_leaving },
     PendingWork { is_left: |worker| !worker.waits.ready.is_empty(), run: Worker::run_ready },
     PendingWork {
         is_left: |worker| worker.executor.has_orphans(),
@@ -59,7 +57,7 @@ impl Worker {
     }
 
     /// Whether something is left to do, besides what events will bring: work of the kinds above, mail, messages to be sent,
-    /// and the answers to barriers, which other workers wait for.
+    /// connections that leave, and the answers to barriers, which other workers wait for.
     pub(super) fn has_work(&self) -> bool {
         let is_left = |work: &PendingWork| (work.is_left)(self);
         AFTER_EVENTS.iter().any(is_left)
@@ -67,5 +65,6 @@ impl Worker {
             || self.host.subscriptions.has_mail()
             || self.output.delivery.is_due()
             || self.waits.barrier_counts() != (0, 0)
+            || self.scaling.has_leaving()
     }
 }

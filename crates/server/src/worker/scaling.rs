@@ -34,11 +34,14 @@ const WAITING_COUNT_MIN: u32 = 2;
 /// An active worker with less work takes over load before a dormant one does, in thousandths of its time.
 const RECEIVING_PERMILLE_MAX: u64 = 500;
 
+/// A worker with less work has a connection with long commands to itself, nearly, in thousandths of its time.
+const FREE_PERMILLE_MAX: u64 = 200;
+
 /// The windows after a decision in which a worker decides nothing: its load includes what is about to move.
 const REST_COUNT: u32 = 2;
 
 /// The minimum share of a worker's load that is worth another worker, in thousandths.
-const MOVED_PERMILLE_MIN: u64 = 100;
+const MOVED_PERMILLE_MIN: u64 = 2;
 
 /// The time of a command is not its own if its thread has waited for a CPU for longer, in nanoseconds.
 const CPU_WAIT_NS: u64 = 500_000;
@@ -197,23 +200,53 @@ impl Worker {
         (least, least.map_or(0, load))
     }
 
-    /// Moves a connection with a long command to the active worker with the fewest connections, or to a dormant one if only
-    /// this one is active.
+    /// Moves a connection with a long command away from others that are in use: to an active worker with little work and fewer
+    /// connections, or to a dormant one.
     #[cold]
     pub(super) fn isolate(&mut self, token: Token) {
         let pool = &self.shared.pool;
-        if !pool.can_scale() || self.connections.len() < 2 || self.ending.is_retiring {
+        if !pool.can_scale() || self.ending.is_retiring || !self.others_are_in_use(token) {
             return;
         }
-        pool.note_long_command(self.clock.uptime);
-        let to = match pool.active() {
-            1 => pool.grow(self.clock.uptime),
-            _ => Some(self.least_loaded())
-                .filter(|to| self.shared.workers.handle(*to).load() + 1 < self.connections.len() as u64),
-        };
-        if let Some(to) = to {
+        let (now, count) = (self.uptime(), self.connections.len() as u64);
+        let handle = |thread: usize| self.shared.workers.handle(thread);
+        let free = (0..pool.active())
+            .filter(|thread| {
+                *thread != self.index
+                    && handle(*thread).load() + 1 < count
+                    && handle(*thread).busy_permille() < FREE_PERMILLE_MAX
+                    && !self.shared.monitoring.statistics.is_late(*thread, now)
+            })
+            .min_by_key(|thread| handle(*thread).load());
+        if let Some(to) = free.or_else(|| pool.grow(now)) {
             self.scaling.leaving.push_front((token, to));
         }
+    }
+
+    /// Moves a connection whose next command is expected to take long, or lets it continue here.
+    #[cold]
+    pub(super) fn leave_before_long_command(&mut self, token: Token) {
+        let before = self.scaling.leaving.len();
+        self.isolate(token);
+        if self.scaling.leaving.len() == before {
+            self.waits.ready.push(token);
+        }
+    }
+
+    /// Whether requests of other connections have run recently: within about a second.
+    fn others_are_in_use(&self, token: Token) -> bool {
+        let now = Ticks::now();
+        self.connections
+            .iter()
+            .any(|other| other.client.token != token && other.client.recent_time.at(now) > 0)
+    }
+
+    /// The worker for a new connection. If the least loaded one is in a long turn, a dormant one becomes active.
+    pub(super) fn receiving_worker(&self) -> usize {
+        let (least, now) = (self.least_loaded(), self.uptime());
+        let is_late = least != self.index && self.shared.monitoring.statistics.is_late(least, now);
+        let grown = if is_late && self.shared.pool.can_scale() { self.shared.pool.grow(now) } else { None };
+        grown.unwrap_or(least)
     }
 
     /// Whether this thread has waited for its CPU for long in this window: then a command took long for that reason.
@@ -232,17 +265,18 @@ impl Worker {
         }
     }
 
-    /// Moves connections that are to leave.
+    /// Moves connections that are to leave. All output of the turn is sent.
     pub(super) fn move_leaving(&mut self) {
-        // The output that is sent before the moves is no reason for further ones.
-        self.scaling.is_dormant = false;
         for _ in 0..LEAVING_COUNT_MAX {
             let Some((token, to)) = self.scaling.leaving.pop_front() else { break };
             if to != self.index && to < self.shared.pool.wanted() {
                 self.start_moving(token, to);
             }
+            let Some(connection) = self.connections.find(token) else { continue };
+            if connection.input.has_more && connection.may_continue() && !connection.is_moving() {
+                self.waits.ready.push(token);
+            }
         }
-        self.update_dormancy();
     }
 
     /// Publishes the load since the last call, and the CPU time of the thread.
@@ -295,6 +329,6 @@ mod tests {
     fn what_one_connection_needs_is_not_divided() {
         check(&[], &[]);
         check(&[100], &[]);
-        check(&[1000, 5, 5], &[]);
+        check(&[10_000, 5, 5], &[]);
     }
 }

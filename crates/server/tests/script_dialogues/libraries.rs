@@ -149,3 +149,25 @@ fn every_range_is_unpacked_or_refused() {
         -ERR user_script:1: bad argument #2 to 'unpack' (number expected, got boolean) script: on @user_script:1.
     "#]]);
 }
+
+#[test]
+fn values_are_built_in_coroutines_and_nested_calls() {
+    check(expect![[r#"
+        > EVAL "return cjson.encode(coroutine.wrap(function() return cjson.decode(ARGV[1]) end)())" 0 "[1,{\"a\":[null,2.5]}]"
+        "[1,{\"a\":[null,2.5]}]"
+        > EVAL "local w = coroutine.wrap(function(...) return cmsgpack.unpack(cmsgpack.pack(...)) end) return cjson.encode({w({1, {a = 'x'}}, 2)})" 0
+        "[[1,{\"a\":\"x\"}],2]"
+        > EVAL "local function f(d) local ok, r = pcall(function() if d > 0 then return f(d - 1) end return cmsgpack.pack(cjson.decode('[1,[2]]')) end) return ok and r end return f(50)" 0
+        "\x92\x01\x91\x02"
+        > EVAL "local t = {} for i = 1, 20 do t = {t} end return cmsgpack.pack(t)" 0
+        "\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\xc0"
+        > EVAL "return {cmsgpack.pack(-2^63), cmsgpack.pack(2^63), cmsgpack.pack(-0.5), cmsgpack.pack(-0)}" 0
+        ["\xd3\x80\x00\x00\x00\x00\x00\x00\x00", "\xca_\x00\x00\x00", "\xca\xbf\x00\x00\x00", "\x00"]
+        > EVAL "return cjson.encode(cjson.decode(ARGV[1]))" 0 "[12,-7,012,123456789012345678,1e3,-0.5,1E-2]"
+        "[12,-7,12,1.2345678901235e+17,1000,-0.5,0.01]"
+        > EVAL "return cjson.decode(ARGV[1])" 0 "[\"plain\",\"a\\n\\\"b\\u00e9c\",{\"x\":1}]"
+        ["plain", "a\n\"b\xc3\xa9c", []]
+        > EVAL "local ok, e = pcall(cjson.decode, '[1,') return e" 0
+        "Expected value but found T_END at character 4"
+    "#]]);
+}
