@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn only_equally_long_strings_become_uniform() {
-        for size in 1..=127 {
+        for size in (1..=127).step_by(if cfg!(miri) { 42 } else { 1 }) {
             let texts: Vec<String> =
                 (0..9).map(|number| "x".repeat(size - 1) + &("abcdefghi")[number..=number]).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -219,7 +219,8 @@ mod tests {
 
     #[test]
     fn changes_agree_with_a_vector() {
-        let mut model: Vec<String> = (100..140).map(|number| format!("x{number}")).collect();
+        let mut model: Vec<String> =
+            (100..if cfg!(miri) { 106 } else { 140 }).map(|number| format!("x{number}")).collect();
         let texts: Vec<&str> = model.iter().map(String::as_str).collect();
         let mut uniform = Uniform::of(&packed(&texts)).expect("they are equally long");
         let mut bits = 5u64;
