@@ -345,9 +345,10 @@ impl<'k> Latching<'k> {
     }
 
     /// Marks the thread quiescent, which releases the segments replaced so far: memory prefetched earlier
-    /// is not read any more.
+    /// is not read any more. No command runs, and what cycles have changed under latches of their own is released.
     #[inline]
     pub fn quiescent(&mut self) {
+        self.data.counters.changing.end();
         self.data.epochs.quiescent();
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::{DbIndex, Millis, Slot};
 use collections::{ExpiryChange, NewValue};
-use keyspace::{DatabaseWalk, Key, Keyspace, Latching};
+use keyspace::{DatabaseWalk, ExpiryCycle, Key, Keyspace, Latching};
 use sync::Mode;
 
 const DB: DbIndex = DbIndex(0);
@@ -104,6 +104,23 @@ fn a_count_waits_for_changes_and_paused_scripts() {
     latch(&mut other, &[theirs], Mode::Write);
     assert!(counting.fix_key_count(DB, true));
     assert!(!other.fix_key_count(DB, true));
+}
+
+#[test]
+fn a_cycle_that_has_deleted_keys_ends_with_its_turn() {
+    let keyspace = Keyspace::new(1, [1; 4], |_| ());
+    let [mut counting, mut other] = [0, 1].map(|thread| Latching::new(&keyspace, thread, 1));
+    let [mine, theirs] = ["mine", "theirs"].map(|name| Key::new(keyspace.hasher(), name.as_bytes(), DB));
+    latch(&mut counting, &[theirs], Mode::Write);
+    let _ = counting.set(theirs, NewValue::Bytes(b"v"), ExpiryChange::At(1_000));
+    counting.release();
+    other.mode.now = Millis(2_000);
+    let mut count = 0;
+    ExpiryCycle::new(0).run(&mut other, 1, || true, |_| count += 1);
+    other.quiescent();
+    latch(&mut counting, &[mine], Mode::Write);
+    assert!(count == 1 && counting.fix_key_count(DB, true));
+    assert_eq!(counting.key_count(DB), 0);
 }
 
 #[test]

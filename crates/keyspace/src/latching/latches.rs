@@ -133,7 +133,6 @@ impl<'k> Latches<'k> {
     /// Releases all latches.
     #[inline(always)]
     pub fn release(&mut self, data: &mut Latched<'k>) {
-        data.counters.changing.end();
         match &data.slots.held {
             Held::Several(_) => self.release_several(data),
             _ => {
@@ -143,6 +142,8 @@ impl<'k> Latches<'k> {
                 if data.notes_reads() {
                     data.note_read_changes();
                 }
+                // What was counted is in the log then.
+                data.counters.changing.end();
                 // Dropped in place: moving it out first takes longer than the rest of this function.
                 data.slots.held = Held::Nothing;
             }
@@ -155,6 +156,7 @@ impl<'k> Latches<'k> {
         if data.notes_reads() {
             data.note_read_changes();
         }
+        data.counters.changing.end();
         let Held::Several(mut guards) = std::mem::take(&mut data.slots.held) else { return };
         guards.clear();
         data.instant.end();

@@ -4,7 +4,8 @@
 //! Invariant: the sum over all threads of `keys[db]` is the number of entries of that database. One
 //! thread's share may be negative, as it may delete keys that another thread inserted.
 //!
-//! From the first change of a number of keys to the release of the command's latches, `changing` marks the thread. So a
+//! From the first change of a number of keys to the release of the command's latches, `changing` marks the thread; that of a
+//! cycle, which has latches of its own, to the end of the thread's turn. So a
 //! transaction that counts the keys can do so at an instant at which no command has changed a part of its keys.
 
 use base::limits::WRITER_COUNT_MAX;
