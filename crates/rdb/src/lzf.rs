@@ -4,6 +4,9 @@
 //! are a length minus 2 (7: one more byte is added) and the rest, with the next byte, a distance minus 1 back
 //! into the output.
 
+/// The size of the buffer for compressed text that is kept for smaller texts, in bytes.
+const KEPT_SIZE_MAX: usize = 1 << 20;
+
 /// Longest run of literals.
 const LITERALS_MAX: usize = 32;
 /// Longest copy.
@@ -116,6 +119,9 @@ impl Packer {
         }
         // Literals take a byte more for each run; a copy is shorter than what it replaces.
         let size = len as usize + len as usize / LITERALS_MAX + 2 * LITERALS_MAX;
+        if self.packed.len() > KEPT_SIZE_MAX && size <= KEPT_SIZE_MAX {
+            self.packed = Vec::new();
+        }
         if self.packed.len() < size {
             self.packed.resize(size, 0);
         }

@@ -568,7 +568,7 @@ impl Executor {
     ) -> Step {
         let CurrentRequest { found, args, size: request_size, .. } = current;
         let now = Ticks::now();
-        let ns = client.attempt.end() + now.ns_since(*started);
+        let ns = std::mem::take(&mut client.attempt.parts_ns) + now.ns_since(*started);
         *started = now;
         self.refresh_time(now);
         // A waiting command is counted and logged when its wait ends.

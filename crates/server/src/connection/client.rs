@@ -161,16 +161,8 @@ pub struct Attempt {
     pub script_latches: ScriptLatches,
     /// How long its parts have run, if it is unfinished, in nanoseconds.
     pub parts_ns: u64,
-    /// Whether it is expected to take long, and its connection was to leave the worker before it.
+    /// Whether it is expected to take long, and its connection is to leave the worker before it.
     pub was_expected_long: bool,
-}
-
-impl Attempt {
-    /// Ends the request, unless it is unfinished. Returns how long its earlier parts have run, in nanoseconds.
-    pub fn end(&mut self) -> u64 {
-        self.was_expected_long = false;
-        std::mem::take(&mut self.parts_ns)
-    }
 }
 
 /// Turns of other workers that a command waits for, before it reads all connections.

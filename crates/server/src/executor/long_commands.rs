@@ -12,8 +12,9 @@ use crate::connection::client::Client;
 /// The time in nanoseconds from which on a command takes long.
 pub const LONG_COMMAND_NS: u64 = 1_000_000;
 
-/// After one that took long, so many executions of a command are expected to.
-const EXPECTED_COUNT: u8 = 16;
+/// A command that took long is suspected to for so many executions. One that takes long meanwhile is expected to for as many
+/// more: a single one may have waited for its CPU.
+const SUSPECTED_COUNT: u8 = 16;
 
 /// The number of keys from which on a command that reads all of them takes long.
 const KEY_COUNT_MIN: u64 = 20_000;
@@ -22,13 +23,13 @@ const KEY_COUNT_MIN: u64 = 20_000;
 pub struct LongCommands {
     /// Whether connections leave before such commands.
     pub is_on: bool,
-    /// For each command, how many executions are expected to take long.
-    expected: Box<[u8]>,
+    /// For each command, how many executions it is suspected for, and expected for those above [`SUSPECTED_COUNT`].
+    suspected: Box<[u8]>,
 }
 
 impl Default for LongCommands {
     fn default() -> Self {
-        Self { is_on: false, expected: vec![0; NUMBERED.len()].into() }
+        Self { is_on: false, suspected: vec![0; NUMBERED.len()].into() }
     }
 }
 
@@ -36,15 +37,16 @@ impl LongCommands {
     /// Records how long a command took.
     #[inline]
     pub(super) fn note(&mut self, id: CommandId, ns: u64) {
-        if ns >= LONG_COMMAND_NS {
-            self.expected[usize::from(id.0)] = EXPECTED_COUNT;
-        } else if self.expected[usize::from(id.0)] > 0 {
-            self.expected[usize::from(id.0)] -= 1;
-        }
+        let suspected = &mut self.suspected[usize::from(id.0)];
+        *suspected = match (ns >= LONG_COMMAND_NS, *suspected) {
+            (true, 0) => SUSPECTED_COUNT,
+            (true, _) => 2 * SUSPECTED_COUNT,
+            (false, count) => count.saturating_sub(1),
+        };
     }
 
     fn expects(&self, id: CommandId) -> bool {
-        self.expected[usize::from(id.0)] > 0
+        self.suspected[usize::from(id.0)] > SUSPECTED_COUNT
     }
 }
 
@@ -65,8 +67,12 @@ impl Executor {
 
     fn expects_long(&self, client: &mut Client, plan: &Plan) -> bool {
         let Some(command) = plan.command else { return false };
-        let may_leave = !client.attempt.was_expected_long
-            && self.latching.holds_nothing()
+        if std::mem::take(&mut client.attempt.was_expected_long) {
+            // It runs here, wherever that is now.
+            return false;
+        }
+        let may_leave = self.latching.holds_nothing()
+            && client.session.multi.is_none()
             && client.forwarding.is_none()
             && client.attempt.parts_ns == 0;
         let is_long = || {
@@ -87,12 +93,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_that_took_long_is_expected_to_for_some_executions() {
+    fn a_command_that_took_long_twice_is_expected_to_for_some_executions() {
         let mut commands = LongCommands::default();
         let (slow, fast) = (CommandId(3), CommandId(4));
+        commands.note(slow, LONG_COMMAND_NS);
         assert!(!commands.expects(slow));
         commands.note(slow, LONG_COMMAND_NS);
-        for _ in 0..EXPECTED_COUNT {
+        for _ in 0..SUSPECTED_COUNT {
             assert!(commands.expects(slow) && !commands.expects(fast));
             commands.note(slow, LONG_COMMAND_NS - 1);
         }

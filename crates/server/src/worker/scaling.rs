@@ -58,6 +58,7 @@ pub(super) struct Scaling {
     is_dormant: bool,
     /// Connections that leave for these workers.
     leaving: VecDeque<(Token, usize)>,
+    times: RunTimes,
     window: LoadMeter,
     /// Windows left in which it decides nothing.
     rest_count: u32,
@@ -67,9 +68,9 @@ pub(super) struct Scaling {
 
 /// Measures the load of the calling worker since the last measurement.
 pub(super) struct LoadMeter {
-    times: RunTimes,
     began: Ticks,
-    before: RunTime,
+    /// The times then; `None`: nothing was measured.
+    before: Option<RunTime>,
 }
 
 /// Shares of the time, in thousandths.
@@ -87,6 +88,7 @@ impl Scaling {
         Self {
             is_dormant: false,
             leaving: VecDeque::new(),
+            times: RunTimes::of_this_thread(),
             window: LoadMeter::new(),
             rest_count: 0,
             waiting_count: 0,
@@ -99,20 +101,19 @@ impl Scaling {
 }
 
 impl LoadMeter {
-    /// To be called by the worker.
     pub(super) fn new() -> Self {
-        Self { times: RunTimes::of_this_thread(), began: Ticks::now(), before: RunTime::default() }
+        Self { began: Ticks::now(), before: None }
     }
 
-    /// Returns the load until now, and begins the next measurement.
-    pub(super) fn measure(&mut self, statistics: &WorkerStatistics) -> Load {
+    /// Returns the load until now, by the times of the thread, and begins the next measurement.
+    fn measure(&mut self, times: &RunTimes, statistics: &WorkerStatistics) -> Load {
         let now = Ticks::now();
         let time = match simulation::is_simulated() {
-            false => self.times.read(),
+            false => times.read(),
             true => RunTime { running_ns: statistics.turn.busy_ns.value(), waiting_ns: 0 },
         };
         let passed_ns = now.ns_since(std::mem::replace(&mut self.began, now)).max(1);
-        let before = std::mem::replace(&mut self.before, time);
+        let before = self.before.replace(time).unwrap_or(time);
         let running_ns = time.running_ns.saturating_sub(before.running_ns);
         let waiting_ns = time.waiting_ns.saturating_sub(before.waiting_ns);
         Load {
@@ -142,10 +143,10 @@ impl Worker {
     #[cold]
     fn end_window(&mut self, now: Ticks) {
         if !self.shared.pool.can_scale() {
-            self.scaling.window.began = now;
+            self.scaling.window = LoadMeter { began: now, before: None };
             return;
         }
-        let load = self.scaling.window.measure(self.statistics);
+        let load = self.scaling.window.measure(&self.scaling.times, self.statistics);
         if self.ending.is_retiring || self.ending.is_stopping {
             return;
         }
@@ -252,9 +253,9 @@ impl Worker {
     /// Whether this thread has waited for its CPU for long in this window: then a command took long for that reason.
     #[cold]
     pub(super) fn waited_for_cpu(&self) -> bool {
-        let window = &self.scaling.window;
-        !simulation::is_simulated()
-            && window.times.read().waiting_ns.saturating_sub(window.before.waiting_ns) > CPU_WAIT_NS
+        let Scaling { window, times, .. } = &self.scaling;
+        let waited_ns = |before: RunTime| times.read().waiting_ns.saturating_sub(before.waiting_ns);
+        !simulation::is_simulated() && window.before.is_none_or(|before| waited_ns(before) > CPU_WAIT_NS)
     }
 
     /// After output of a connection: if this worker is dormant, the connection leaves it.
@@ -281,7 +282,7 @@ impl Worker {
 
     /// Publishes the load since the last call, and the CPU time of the thread.
     pub(super) fn publish_load(&mut self) {
-        let load = self.cron.load.measure(self.statistics);
+        let load = self.cron.load.measure(&self.scaling.times, self.statistics);
         self.own_handle().set_load(load.busy_permille, load.running_permille);
         let usage = process::usage(UsageOf::Thread);
         self.statistics.cpu.user_us.set(usage.user.as_micros() as u64);
