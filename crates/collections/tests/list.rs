@@ -244,6 +244,22 @@ fn equally_long_elements_take_little_more_than_their_bytes() {
 }
 
 #[test]
+fn sealed_nodes_that_are_split_have_no_room_for_more() {
+    let count = 4000 / SCALE;
+    let (mut list, mut model) = (List::new(), VecDeque::new());
+    for number in 0..count {
+        model.push_back(format!("element {number:012}").into_bytes());
+        list.push(End::Right, model.back().unwrap());
+    }
+    for index in (0..count).step_by(200 / SCALE) {
+        model[index] = vec![b'x'; 21];
+        list.set(index, &model[index]);
+    }
+    assert_same(&list, &model);
+    assert!(cfg!(miri) || list.memory_bytes() < 26 * count, "{} bytes", list.memory_bytes());
+}
+
+#[test]
 fn popping_a_queue_frees_its_nodes() {
     let mut list = List::new();
     let count = if cfg!(miri) { 200 } else { 100_000 };

@@ -215,3 +215,18 @@ fn random_members_are_drawn_fairly() {
         assert!(chi_square < bound, "{len} members: {chi_square} is above {bound}");
     }
 }
+
+#[test]
+fn space_reserved_for_equal_members_is_given_back() {
+    let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
+    let alloc = AllocContext { heap: &heap, hasher: &hasher };
+    let count = if cfg!(miri) { 12 } else { 128 };
+    for member in [[b'x'; 100].as_slice(), b"1234567890123456789"] {
+        let mut set = Set::suiting(member, count, LIMITS);
+        set.reserve(alloc, std::iter::repeat_n(member, count));
+        (0..count).for_each(|_| _ = set.add(alloc, member, LIMITS));
+        set.shrink_if_roomy(alloc);
+        assert_eq!(set.check(alloc), Ok(()));
+        assert!(set.contains(alloc, member) && set.memory_bytes() < 140, "{} bytes", set.memory_bytes());
+    }
+}

@@ -283,3 +283,24 @@ fn the_encoding_follows_the_thresholds_and_never_reverts() {
     assert_eq!(SortedSet::new_skiplist().encoding_name(), "skiplist");
     assert_eq!(set.check(alloc), Ok(()));
 }
+
+#[test]
+fn space_reserved_for_equal_members_is_given_back() {
+    let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
+    let alloc = AllocContext { heap: &heap, hasher: &hasher };
+    let long: Vec<Vec<u8>> = (0..18).map(|number| vec![number; 120]).collect();
+    // With few bytes they are brief from the start, with more they become brief, and many remain small.
+    for (distinct_count, count, member_size) in [(1, 6, 60), (2, 18, 120), (18, 54, 120)] {
+        let elements = (0..count).map(|index| (&long[index % distinct_count][..member_size], 1.5));
+        let mut set = SortedSet::new();
+        set.reserve(alloc, elements.clone());
+        for (member, score) in elements.clone() {
+            set.insert(alloc, LIMITS, member, score);
+        }
+        set.shrink_if_roomy(alloc);
+        assert_eq!(set.check(alloc), Ok(()));
+        assert!(set.iter().eq(elements.take(distinct_count)));
+        let (used, size) = (distinct_count * (member_size + 12), Object::SortedSet(set).memory_bytes());
+        assert!(size <= 2 * used + 128, "{size} bytes for {used}");
+    }
+}

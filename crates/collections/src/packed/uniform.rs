@@ -1,7 +1,7 @@
 //! A sequence of equally long strings, one behind the other: what a packed sequence of them becomes once it is full.
 //!
 //! Without a length and an offset for each element, 20 bytes take 20 instead of 23. Elements are removed at any place,
-//! and added only at an end where others were removed.
+//! and added only at an end where others were removed. When less than half of the block is used, it shrinks.
 //!
 //! Owns its block, whose head has the size of an element, their number, and the number of places before the first
 //! one.
@@ -11,7 +11,7 @@
 
 use super::block::PackedBlock;
 use super::element::{Item, SHORT_LEN_MAX};
-use super::{Packed, USED_MAX};
+use super::{Packed, USED_MAX, WASTE_SIZE_MIN};
 
 /// Equally long strings.
 pub(crate) struct Uniform {
@@ -140,6 +140,20 @@ impl Uniform {
             head.len -= count as u16;
             head.set_place(new_place as u16);
         });
+        if self.block.capacity() > 2 * (len - count) * size + WASTE_SIZE_MIN {
+            self.shrink();
+        }
+    }
+
+    /// Moves the elements to a block of their size.
+    #[cold]
+    fn shrink(&mut self) {
+        let (len, size, start) = (self.len(), self.element_size(), self.place() * self.element_size());
+        let mut block = PackedBlock::new();
+        block.resize(len * size);
+        block.bytes_mut()[..len * size].copy_from_slice(&self.block.bytes()[start..start + len * size]);
+        block.update(|head| (head.used, head.len) = (size as u16, len as u16));
+        self.block = block;
     }
 
     /// Verifies the invariant.
@@ -247,6 +261,7 @@ mod tests {
                 }
             }
             assert_eq!(uniform.check(), Ok(()));
+            assert!(uniform.memory_bytes() <= 2 * 4 * model.len() + 72, "room is given back");
             assert!(uniform.iter().eq(model.iter().map(String::as_bytes)));
             let copy = uniform.clone().to_packed();
             assert!(copy.iter().eq(model.iter().map(|text| [Item::Bytes(text.as_bytes())])));

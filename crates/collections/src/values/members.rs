@@ -208,6 +208,13 @@ impl<K: Member> Members<K> {
         }
     }
 
+    /// Gives back space that was reserved for more than are there.
+    pub(crate) fn shrink_if_roomy(&mut self, alloc: AllocContext<'_>) {
+        if let Self::One(single) = self {
+            single.shrink_if_roomy::<K>(alloc);
+        }
+    }
+
     /// Replaces a member by another one with the same key, if that fits the leaf.
     #[inline]
     pub(crate) fn try_replace(&mut self, alloc: AllocContext<'_>, place: MemberPlace, member: &[u8]) -> bool {

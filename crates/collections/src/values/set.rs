@@ -277,6 +277,15 @@ impl Set {
         }
     }
 
+    /// Gives back space that [`Self::reserve`] has reserved for members that were equal.
+    #[cold]
+    pub fn shrink_if_roomy(&mut self, alloc: AllocContext<'_>) {
+        match &mut self.form {
+            SetForm::Ints(ints) => ints.shrink_if_roomy(alloc.heap),
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => members.shrink_if_roomy(alloc),
+        }
+    }
+
     /// Adds a member. Returns whether it was new.
     #[inline]
     pub fn add(&mut self, alloc: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {

@@ -138,10 +138,8 @@ impl SortedSet {
         elements: impl Iterator<Item = (&'m [u8], f64)> + Clone,
     ) {
         let SortedSetForm::Brief { brief, is_skiplist } = &mut self.form else { return };
-        let (mut count, mut size) = (0, 0);
-        for (member, _) in elements.clone() {
-            (count, size) = (count + 1, size + member.len());
-        }
+        let (count, size) =
+            elements.clone().fold((0, 0), |(count, size), (member, _)| (count + 1, size + member.len()));
         if brief.len() > 0 || count < 2 {
             return;
         }
@@ -150,6 +148,19 @@ impl SortedSet {
         } else if Small::holds(count, size) {
             let (small, is_skiplist) = (Small::with_room(alloc.heap, count, size), *is_skiplist);
             self.form = SortedSetForm::Small { small, is_skiplist };
+        }
+    }
+
+    /// Gives back space that [`Self::reserve`] has reserved for members that were equal.
+    #[cold]
+    pub fn shrink_if_roomy(&mut self, alloc: AllocContext<'_>) {
+        match &mut self.form {
+            SortedSetForm::Brief { brief, .. } => brief.shrink_if_roomy(alloc.heap),
+            SortedSetForm::Small { small, is_skiplist } => match small.to_brief(alloc.heap) {
+                Some(brief) => self.form = SortedSetForm::Brief { brief, is_skiplist: *is_skiplist },
+                None => small.make_compact(alloc.heap),
+            },
+            SortedSetForm::Large(_) => {}
         }
     }
 
@@ -306,11 +317,7 @@ impl SortedSet {
     #[cold]
     fn outgrow_brief(&mut self, alloc: AllocContext<'_>) {
         let SortedSetForm::Brief { brief, is_skiplist } = &self.form else { return };
-        let size = brief.iter().map(|(member, _)| member.len()).sum();
-        let mut small = Small::with_room(alloc.heap, brief.len() + 1, size);
-        for (member, score) in brief.iter() {
-            small.insert(alloc.heap, tag_of(alloc.hasher.hash(member)), member, score);
-        }
+        let small = Small::of_brief(brief, alloc.heap, |member| tag_of(alloc.hasher.hash(member)));
         self.form = SortedSetForm::Small { small, is_skiplist: *is_skiplist };
     }
 

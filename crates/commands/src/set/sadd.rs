@@ -30,15 +30,20 @@ pub const COMMAND: Command = Command {
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (key, members, limits) = (ctx.key(0), args.tail(2), limits(ctx.config));
     let added = ctx.edit_or_new(key, |set: &mut Set, alloc| {
+        let is_reserving = set.is_empty() && members.len() > 1;
         if set.is_empty() {
             *set = Set::suiting(members.at(0), members.len(), limits);
-            if members.len() > 1 {
+            if is_reserving {
                 set.reserve(alloc, members.iter());
             }
         } else {
             set.expect_len(alloc, members.len(), limits);
         }
-        members.iter().filter(|member| set.add(alloc, member, limits)).count()
+        let added = members.iter().filter(|member| set.add(alloc, member, limits)).count();
+        if is_reserving && added < members.len() {
+            set.shrink_if_roomy(alloc);
+        }
+        added
     })?;
     if added > 0 {
         ctx.changed(EventClass::Set, "sadd", key);

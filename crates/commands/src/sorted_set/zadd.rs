@@ -182,12 +182,16 @@ pub(crate) fn add_elements(
     let value_size_max = elements.iter().map(|(member, _)| member.len()).max().unwrap_or(0);
     let add_all = |set: &mut SortedSet, alloc: AllocContext<'_>| {
         set.prepare(elements.len(), value_size_max, limits);
-        if elements.len() > 1 {
+        let is_reserving = set.is_empty() && elements.len() > 1;
+        if is_reserving {
             set.reserve(alloc, elements.iter().copied());
         }
         let mut counts = Counts::default();
         for (member, score) in elements {
             counts.note(add_one(set, alloc, limits, member, *score, options));
+        }
+        if is_reserving && set.len() < elements.len() {
+            set.shrink_if_roomy(alloc);
         }
         counts
     };

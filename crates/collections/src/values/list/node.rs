@@ -170,9 +170,13 @@ impl ListNode {
 
     /// Splits off the elements from `index` on. Both parts must be nonempty.
     pub(super) fn split_off(&mut self, index: usize) -> Option<Self> {
+        let is_sealed = matches!(self.content, NodeContent::Uniform(_));
         self.unseal_if_uniform();
         let NodeContent::Several(elements) = &mut self.content else { return None };
         let tail = elements.split_off(index);
+        if is_sealed {
+            elements.shrink_to_fit();
+        }
         let size = tail.iter().map(|[item]| listpack_size(item)).sum();
         self.len = index as u32;
         self.listpack_size -= size as u32;

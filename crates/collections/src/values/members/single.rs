@@ -103,7 +103,7 @@ impl Single {
     }
 
     /// Moves to a smaller block if half of this one is vacant.
-    fn shrink_if_roomy<K: Keyed>(&mut self, alloc: AllocContext<'_>) {
+    pub(super) fn shrink_if_roomy<K: Keyed>(&mut self, alloc: AllocContext<'_>) {
         let (len, size) = (self.leaf().len(), self.leaf().size());
         if len == 0 || block_size(len, size) * 2 < self.block.len() && self.block.len() > KEPT_SIZE {
             self.resize::<K>(alloc, len, size);

@@ -122,8 +122,14 @@ impl IntSet {
         let (start, end) = (HEAD_SIZE + index * width, HEAD_SIZE + len * width);
         self.block.copy_within(start + width..end, start);
         self.set_head(len - 1, width);
-        if self.block.len() > KEPT_SIZE && (end - width) * 2 < self.block.len() {
-            self.resize(heap, len - 1, width);
+        self.shrink_if_roomy(heap);
+    }
+
+    /// Moves to a smaller block if half of this one is vacant.
+    pub(crate) fn shrink_if_roomy(&mut self, heap: &Heap) {
+        let (len, width) = (self.len(), self.width());
+        if self.block.len() > KEPT_SIZE && (HEAD_SIZE + len * width) * 2 < self.block.len() {
+            self.resize(heap, len, width);
         }
     }
 

@@ -217,8 +217,13 @@ impl Brief {
         }
         self.block.copy_within(stop..end, start);
         self.set_head(len - count, width, used - (stop - start));
+        self.shrink_if_roomy(heap);
+    }
+
+    /// Moves to a smaller block if half of this one is vacant.
+    pub(super) fn shrink_if_roomy(&mut self, heap: &Heap) {
         if self.block.len() > 2 * self.end() + KEPT_SIZE {
-            self.rebuild(heap, 0, width);
+            self.rebuild(heap, 0, self.width());
         }
     }
 

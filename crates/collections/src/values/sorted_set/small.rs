@@ -21,6 +21,7 @@
 //!    element.
 //! 4. Each tag is that of its member's hash.
 
+use super::brief::Brief;
 use super::order::{SearchTarget, partition_point, score_key};
 use crate::memory::block::ByteBlock;
 use crate::memory::heap::Heap;
@@ -91,6 +92,28 @@ impl Small {
         let mut small = Self::default();
         small.rebuild(heap, len.next_multiple_of(ROOM_STEP), members_size + len_bytes(len, members_size));
         small
+    }
+
+    /// The elements of a brief set, with space for one more.
+    pub(super) fn of_brief(brief: &Brief, heap: &Heap, tag: impl Fn(&[u8]) -> u8) -> Self {
+        let size = brief.iter().map(|(member, _)| member.len()).sum();
+        let mut small = Self::with_room(heap, brief.len() + 1, size);
+        for (member, score) in brief.iter() {
+            small.insert(heap, tag(member), member, score);
+        }
+        small
+    }
+
+    /// The elements as a brief set, if they fit one.
+    pub(super) fn to_brief(&self, heap: &Heap) -> Option<Brief> {
+        let elements = || (0..self.len()).map(|index| (self.member(index), self.score(index)));
+        let (mut brief, size) = (Brief::default(), elements().map(|(member, _)| member.len()).sum());
+        if !brief.has_room_for_all(self.len(), size) {
+            return None;
+        }
+        brief.reserve(heap, self.len(), size, elements().map(|(_, score)| score));
+        elements().for_each(|(member, score)| brief.insert(heap, member, score));
+        Some(brief)
     }
 
     /// Whether this many members, of this many bytes together, may be in a small set.
@@ -277,7 +300,8 @@ impl Small {
         }
     }
 
-    fn make_compact(&mut self, heap: &Heap) {
+    /// Moves to a smaller block if half of the places or of the bytes are vacant.
+    pub(super) fn make_compact(&mut self, heap: &Heap) {
         let used = self.members_at() + self.header(SIZE_AT);
         if self.len() + 2 * ROOM_STEP <= self.room() / 2 || self.bytes.len() > 2 * used + 128 {
             self.rebuild(heap, self.len().next_multiple_of(ROOM_STEP), 0);
