@@ -54,7 +54,7 @@ use crate::connection::token::Token;
 use crate::executor::long_commands::LONG_COMMAND_NS;
 use crate::executor::{Executor, Planned, Processed};
 use crate::faults;
-use crate::mail::{BarrierRequest, Mail, WorkerHandle};
+use crate::mail::{Mail, WorkerHandle};
 use crate::monitoring::statistics::WorkerStatistics;
 use crate::pubsub::LocalSubscriptions;
 use crate::script_runs::{MakeHost, WorkerScripts};
@@ -482,19 +482,6 @@ impl Worker {
         } else {
             connection.client.wait.park(latching.keep(), parked.busy);
             self.waits.parked.note(&connection.client);
-        }
-    }
-
-    /// Records that a worker has answered the barrier request of a connection here.
-    fn barrier_acknowledged(&mut self, request: BarrierRequest, thread: usize) {
-        let token = request.connection;
-        let Some(connection) = self.connections.find_mut(token) else { return };
-        if !connection.client.awaits_turns() || connection.client.turns.requested != request.number {
-            return;
-        }
-        connection.client.turns.awaited.retain(|awaited| *awaited != thread);
-        if connection.client.turns.awaited.is_empty() {
-            self.end_wait(token, UnblockReply::Timeout);
         }
     }
 

@@ -137,6 +137,19 @@ impl Worker {
         }
     }
 
+    /// Records that a worker has answered the barrier request of a connection here.
+    pub(super) fn barrier_acknowledged(&mut self, request: BarrierRequest, thread: usize) {
+        let token = request.connection;
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        if !connection.client.awaits_turns() || connection.client.turns.requested != request.number {
+            return;
+        }
+        connection.client.turns.awaited.retain(|awaited| *awaited != thread);
+        if connection.client.turns.awaited.is_empty() {
+            self.end_wait(token, UnblockReply::Timeout);
+        }
+    }
+
     /// Registers a waiting connection in this worker.
     pub(super) fn wait_on(&mut self, token: Token) {
         // Requests before it in this turn may have taken long.
