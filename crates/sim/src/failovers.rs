@@ -110,7 +110,7 @@ impl Setting {
 
     /// With late writes in each failover, and nothing else that costs a replica the stream of its new primary.
     fn racing(self) -> Self {
-        Self { failover_count: 2, ends_primary: false, diverges: false, has_late_writes: true, ..self }
+        Self { failover_count: 4, ends_primary: false, diverges: false, has_late_writes: true, ..self }
     }
 
     /// With full synchronisations beside changes.

@@ -195,7 +195,7 @@ pub static ALL: &[Known] = &[
         signs: &[],
         focus: Focus::Race(Race::Roles),
         scenario: Scenario::Failovers,
-        seed_count_max: 60,
+        seed_count_max: 200,
     },
     Known {
         fault: server::faults::SENT_RANGE,

@@ -351,7 +351,8 @@ impl Race {
         match self {
             Self::Threads => vec![(Gap::ReceiverChosen, 40), (Gap::LastCheck, 5)],
             Self::Tables => vec![(Gap::MemoryReplaced, 50), (Gap::MemoryFound, 15)],
-            Self::Pauses | Self::Broadcasts | Self::Roles => vec![(Gap::Admitted, 20)],
+            Self::Pauses | Self::Broadcasts => vec![(Gap::Admitted, 20)],
+            Self::Roles => vec![(Gap::Admitted, 40)],
             Self::Moves => vec![(Gap::ReceiverChosen, 30)],
             Self::Cuts => vec![(Gap::ChangesAppended, 40)],
         }
