@@ -168,6 +168,12 @@ impl Worker {
 
     /// Leaves half of the load to another worker, if it consists of several connections.
     fn leave_half(&mut self, now: Ticks) {
+        let (pool, workers) = (&self.shared.pool, &self.shared.workers);
+        let (least, _) = self.least_busy_other();
+        let receiving = least.filter(|least| workers.handle(*least).busy_permille() < RECEIVING_PERMILLE_MAX);
+        if receiving.is_none() && pool.active() == pool.wanted() {
+            return;
+        }
         let shares: Vec<(Token, u64)> = self
             .connections
             .iter()
@@ -180,11 +186,7 @@ impl Worker {
             return;
         }
         self.scaling.rest_count = REST_COUNT;
-        let workers = &self.shared.workers;
-        let (least, _) = self.least_busy_other();
-        let receiving = least.filter(|least| workers.handle(*least).busy_permille() < RECEIVING_PERMILLE_MAX);
-        let now = self.clock.uptime;
-        let Some(to) = receiving.or_else(|| self.shared.pool.grow(now)) else { return };
+        let Some(to) = receiving.or_else(|| pool.grow(self.clock.uptime)) else { return };
         log::debug!("Thread {} moves {} connections to thread {to}", self.index, moved.len());
         self.scaling.leaving.extend(moved.into_iter().map(|token| (token, to)));
     }
@@ -274,7 +276,9 @@ impl Worker {
                 self.start_moving(token, to);
             }
             let Some(connection) = self.connections.find(token) else { continue };
-            if connection.input.has_more && connection.may_continue() && !connection.is_moving() {
+            let may_continue =
+                connection.input.has_more && connection.may_continue() && !connection.is_moving();
+            if may_continue && !self.waits.ready.contains(&token) {
                 self.waits.ready.push(token);
             }
         }
