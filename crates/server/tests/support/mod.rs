@@ -94,6 +94,9 @@ impl Server {
         environment: &[(&str, &str)],
         options: &[&str],
     ) -> Self {
+        // So that a test has its connections on several threads without load. Redis does not know the directive.
+        let is_ours = program == env!("CARGO_BIN_EXE_broadloom");
+        let spread: &[&str] = if is_ours { &["--io-threads-always-active", "yes"] } else { &[] };
         // Another process may take the port in the meantime: then another one is tried.
         for _ in 0..10 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -103,8 +106,7 @@ impl Server {
                 .args(first)
                 .args(["--bind", "127.0.0.1", "--save", "", "--loglevel", "verbose", "--port"])
                 .arg(port.to_string())
-                // So that a test has its connections on several threads without load.
-                .args(["--io-threads-always-active", "yes"])
+                .args(spread)
                 .args(options)
                 .envs(environment.iter().copied())
                 .stdout(Stdio::piped())
