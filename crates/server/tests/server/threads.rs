@@ -94,7 +94,9 @@ fn threads_without_descriptors_are_refused_and_change_nothing() {
 
 #[test]
 fn connections_gather_on_one_thread_until_it_has_too_much_work() {
-    let options = ["--io-threads", "2", "--io-threads-always-active", "no"];
+    // A busy machine grants the thread little time.
+    let few = ["--io-threads-grow-percent", "10"];
+    let options = [&["--io-threads", "2", "--io-threads-always-active", "no"], &few[..]].concat();
     on_each_backend(&options, |server| {
         let mut admin = server.client();
         let mut clients: Vec<_> = (0..4).map(|_| server.client()).collect();
