@@ -16,6 +16,7 @@ mod hasher;
 mod memory;
 mod number;
 mod packed;
+mod short_bytes;
 mod table;
 mod values;
 
@@ -32,6 +33,7 @@ pub use memory::replaced::Retired;
 pub use memory::span_pool::{ChunkKeeper, KeeperHook, PageHook, PageHooks};
 pub use number::{DECIMAL_SIZE_MAX, DecimalBuffer, decimal_len, parse_canonical};
 pub use packed::{Item, Packed, PackedIter};
+pub use short_bytes::copy_short;
 pub use table::bucket::TABLE_BYTES_A_KEY;
 pub use table::check::TableStats;
 pub use table::defragment::Defragmented;

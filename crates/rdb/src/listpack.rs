@@ -3,7 +3,7 @@
 //! Size in 4 bytes, number of elements in 2 (65535: more), the elements, 255. Each element ends with its size
 //! without that suffix, seven bits a byte, so that it can be read backwards.
 
-use collections::Item;
+use collections::{Item, copy_short};
 
 use crate::error::Fault;
 
@@ -161,9 +161,6 @@ fn tail_of(size: usize) -> ([u8; 5], usize) {
 /// Bytes of an element besides its text, at most.
 const FRAME_SIZE_MAX: usize = 16;
 
-/// Texts up to this length are copied without a call.
-const SHORT_LEN_MAX: usize = 32;
-
 /// A listpack that is being written.
 #[derive(Debug)]
 pub(crate) struct Builder {
@@ -264,31 +261,8 @@ fn write_bytes(text: &[u8], room: &mut [u8]) -> usize {
             5
         }
     };
-    let place = &mut room[head_size..head_size + text.len()];
-    if text.len() <= SHORT_LEN_MAX {
-        copy_short(text, place)
-    } else {
-        place.copy_from_slice(text)
-    }
+    copy_short(text, &mut room[head_size..head_size + text.len()]);
     head_size + text.len()
-}
-
-/// Copies up to [`SHORT_LEN_MAX`] bytes as two blocks, which may overlap.
-#[inline]
-fn copy_short(text: &[u8], place: &mut [u8]) {
-    fn copy<const SIZE: usize>(text: &[u8], place: &mut [u8]) {
-        if let (Some(first), Some(last)) = (text.first_chunk::<SIZE>(), text.last_chunk::<SIZE>()) {
-            let last_at = place.len() - SIZE;
-            place[..SIZE].copy_from_slice(first);
-            place[last_at..].copy_from_slice(last);
-        }
-    }
-    match text.len() {
-        16.. => copy::<16>(text, place),
-        8..16 => copy::<8>(text, place),
-        4..8 => copy::<4>(text, place),
-        _ => place.iter_mut().zip(text).for_each(|(place, byte)| *place = *byte),
-    }
 }
 
 /// Writes a number without its size at the end. Returns the number of bytes.

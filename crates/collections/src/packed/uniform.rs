@@ -12,6 +12,7 @@
 use super::block::PackedBlock;
 use super::element::{Item, SHORT_LEN_MAX};
 use super::{Packed, USED_MAX, WASTE_SIZE_MIN};
+use crate::short_bytes::copy_short;
 
 /// Equally long strings.
 pub(crate) struct Uniform {
@@ -39,7 +40,7 @@ impl Uniform {
         for _ in 0..len {
             let (from, behind) = source.split_at(1 + size);
             let (to, rest) = target.split_at_mut(size);
-            copy(&from[1..], to);
+            copy_short(&from[1..], to);
             (source, target) = (behind, rest);
         }
         block.update(|head| (head.used, head.len) = (size as u16, len as u16));
@@ -177,23 +178,6 @@ impl Uniform {
     #[inline]
     fn place(&self) -> usize {
         usize::from(self.block.head().place())
-    }
-}
-
-/// Copies as many bytes. A call takes longer than two overlapping copies of a constant size.
-#[inline]
-fn copy(source: &[u8], target: &mut [u8]) {
-    const HALF: usize = 16;
-    if (HALF..=2 * HALF).contains(&source.len())
-        && let (Some(first), Some(last)) = (source.first_chunk::<HALF>(), source.last_chunk::<HALF>())
-        && let Some(to) = target.first_chunk_mut::<HALF>()
-    {
-        *to = *first;
-        if let Some(to) = target.last_chunk_mut::<HALF>() {
-            *to = *last;
-        }
-    } else {
-        target.copy_from_slice(source);
     }
 }
 

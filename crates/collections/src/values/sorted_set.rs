@@ -18,6 +18,7 @@ mod brief;
 mod cursor;
 mod large;
 mod leaf;
+mod member_len;
 mod order;
 mod small;
 mod tree;

@@ -24,6 +24,7 @@
 
 use crate::memory::prefetch;
 use crate::memory::size_class::LINE_SIZE;
+use crate::short_bytes::is_same;
 use crate::values::tracking::Element;
 
 /// How elements are identified.
@@ -314,20 +315,6 @@ impl<'a> Iterator for LeafIter<'a> {
 }
 
 impl ExactSizeIterator for LeafIter<'_> {}
-
-/// Whether two keys are equal. Most that are as long differ in their last bytes.
-#[inline]
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    if one.len() != other.len() {
-        return false;
-    }
-    match (one.last_chunk::<8>(), other.last_chunk::<8>()) {
-        (Some(one_end), Some(other_end)) => {
-            u64::from_ne_bytes(*one_end) == u64::from_ne_bytes(*other_end) && one == other
-        }
-        _ => one == other,
-    }
-}
 
 impl<'a> LeafMut<'a> {
     /// The leaf in these bytes.

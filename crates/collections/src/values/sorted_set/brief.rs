@@ -17,9 +17,11 @@
 //! Cost: every operation walks the elements; a member is compared by its last bytes first. A change moves the bytes
 //! behind it, [`BRIEF_SIZE_MAX`] at most.
 
+use super::member_len::{len_size, lens_size, read_len, write_len};
 use super::order::{SearchTarget, score_key};
 use crate::memory::block::ByteBlock;
 use crate::memory::heap::Heap;
+use crate::short_bytes::is_same;
 
 /// Most elements.
 pub(super) const BRIEF_LEN_MAX: usize = if crate::IS_TINY { 6 } else { 15 };
@@ -29,9 +31,6 @@ const BRIEF_SIZE_MAX: usize = 1024;
 
 const HEAD_SIZE: usize = 4;
 const DOUBLE_SIZE: usize = 8;
-
-/// From this length on, a member's length takes two bytes.
-const LONG: usize = 0x80;
 
 #[derive(Default)]
 pub(super) struct Brief {
@@ -97,12 +96,8 @@ impl Brief {
         let bytes = self.block.get(..end).unwrap_or_default();
         let (mut at, mut index) = (HEAD_SIZE, 0);
         while at < bytes.len() {
-            let mut start = at + width + 1;
-            let mut len = usize::from(bytes[start - 1]);
-            if len >= LONG {
-                len = (len - LONG) << 8 | usize::from(bytes[start]);
-                start += 1;
-            }
+            let (len, len_size) = read_len(&bytes[at + width..]);
+            let start = at + width + len_size;
             if len == member.len() && is_same(&bytes[start..start + len], member) {
                 return Some(BriefPlace { index, at });
             }
@@ -151,14 +146,13 @@ impl Brief {
         scores: impl Iterator<Item = f64>,
     ) {
         let width = scores.map(width_of).fold(self.width(), usize::max);
-        let long_size = if size > count * (LONG - 1) { count } else { 0 };
-        self.make_room(heap, count * (width + 1) + size + long_size, width);
+        self.make_room(heap, count * width + lens_size(count, size) + size, width);
     }
 
     /// Adds an absent member that fits.
     pub(super) fn insert(&mut self, heap: &Heap, member: &[u8], score: f64) {
         let width = self.width().max(width_of(score));
-        let size = width + len_size(member) + member.len();
+        let size = width + len_size(member.len()) + member.len();
         self.make_room(heap, size, width);
         let start = self.start_of_place_for(score, member);
         let (end, used, len) = (self.end(), self.used(), self.len());
@@ -167,11 +161,7 @@ impl Brief {
         bytes.copy_from_slice(member);
         let (score_bytes, len_bytes) = head.split_at_mut(width);
         write_score(score_bytes, score);
-        if let [high, low] = len_bytes {
-            (*high, *low) = ((LONG | member.len() >> 8) as u8, member.len() as u8);
-        } else {
-            len_bytes[0] = member.len() as u8;
-        }
+        write_len(member.len(), len_bytes);
         self.set_head(len + 1, width, used + size);
     }
 
@@ -254,14 +244,13 @@ impl Brief {
             return Err("brief 1: elements do not end where they should".to_owned());
         }
         let keys: Vec<_> = self.walk().map(|placed| (score_key(placed.score), placed.member)).collect();
-        if keys.len() > BRIEF_LEN_MAX || keys.is_sorted_by(|one, other| one < other) {
-            return if keys.len() > BRIEF_LEN_MAX {
-                Err("brief 2: too many elements".to_owned())
-            } else {
-                Ok(())
-            };
+        if keys.len() > BRIEF_LEN_MAX {
+            return Err("brief 2: too many elements".to_owned());
         }
-        Err("brief 2: elements are not in order".to_owned())
+        if !keys.is_sorted_by(|one, other| one < other) {
+            return Err("brief 2: elements are not in order".to_owned());
+        }
+        Ok(())
     }
 
     #[inline]
@@ -304,12 +293,8 @@ impl Brief {
     #[inline]
     fn placed(&self, start: usize) -> Placed<'_> {
         let (width, bytes) = (self.width(), &self.block[start..]);
-        let first = usize::from(bytes[width]);
-        let (at, len) = if first < LONG {
-            (width + 1, first)
-        } else {
-            (width + 2, (first - LONG) << 8 | usize::from(bytes[width + 1]))
-        };
+        let (len, len_size) = read_len(&bytes[width..]);
+        let at = width + len_size;
         let member = &bytes[at..at + len];
         Placed { start, end: start + at + len, score: read_score(&bytes[..width]), member }
     }
@@ -370,14 +355,8 @@ impl<'a> Iterator for BriefIter<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let (score, rest) = self.rest.split_at_checked(self.width)?;
-        let (first, rest) = rest.split_first()?;
-        let (len, rest) = if usize::from(*first) < LONG {
-            (usize::from(*first), rest)
-        } else {
-            let (low, rest) = rest.split_first()?;
-            ((usize::from(*first) - LONG) << 8 | usize::from(*low), rest)
-        };
-        let (member, rest) = rest.split_at_checked(len)?;
+        let (len, len_size) = read_len(rest);
+        let (member, rest) = rest[len_size..].split_at_checked(len)?;
         self.rest = rest;
         Some((member, read_score(score)))
     }
@@ -416,24 +395,6 @@ fn write_score(target: &mut [u8], score: f64) {
         target.copy_from_slice(&score.to_le_bytes());
     } else {
         target.copy_from_slice(&(score as i32).to_le_bytes()[..size]);
-    }
-}
-
-fn len_size(member: &[u8]) -> usize {
-    1 + usize::from(member.len() >= LONG)
-}
-
-/// Whether two members are equal. Most that are as long differ in their last bytes.
-#[inline]
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    if one.len() != other.len() {
-        return false;
-    }
-    match (one.last_chunk::<8>(), other.last_chunk::<8>()) {
-        (Some(one_end), Some(other_end)) => {
-            u64::from_ne_bytes(*one_end) == u64::from_ne_bytes(*other_end) && one == other
-        }
-        _ => one == other,
     }
 }
 

@@ -22,6 +22,7 @@
 //! 4. Each tag is that of its member's hash.
 
 use super::brief::Brief;
+use super::member_len::{len_size, lens_size, read_len, write_len};
 use super::order::{SearchTarget, partition_point, score_key};
 use crate::memory::block::ByteBlock;
 use crate::memory::heap::Heap;
@@ -90,7 +91,7 @@ impl Small {
     /// An empty set with space for this many elements, with members of this many bytes together.
     pub(super) fn with_room(heap: &Heap, len: usize, members_size: usize) -> Self {
         let mut small = Self::default();
-        small.rebuild(heap, len.next_multiple_of(ROOM_STEP), members_size + len_bytes(len, members_size));
+        small.rebuild(heap, len.next_multiple_of(ROOM_STEP), members_size + lens_size(len, members_size));
         small
     }
 
@@ -181,12 +182,8 @@ impl Small {
     #[inline]
     fn member_range(&self, index: usize) -> (usize, usize) {
         let (offset, members) = (self.offset(index), self.members());
-        let first = usize::from(members[offset]);
-        if first < LONG {
-            (offset + 1, first)
-        } else {
-            (offset + 2, (first - LONG) << 8 | usize::from(members[offset + 1]))
-        }
+        let (len, len_size) = read_len(&members[offset..]);
+        (offset + len_size, len)
     }
 
     /// The index of a member with this tag.
@@ -218,16 +215,12 @@ impl Small {
     /// Adds an absent member that fits. Returns its index.
     pub(super) fn insert(&mut self, heap: &Heap, tag: u8, member: &[u8], score: f64) -> usize {
         let index = self.position(&SearchTarget::Element(score_key(score), member));
-        self.make_room(heap, member.len() + 1 + usize::from(member.len() >= LONG));
+        self.make_room(heap, len_size(member.len()) + member.len());
         let offset = self.header(SIZE_AT);
         let mut at = self.members_at() + offset;
-        if member.len() >= LONG {
-            self.bytes[at] = (LONG | member.len() >> 8) as u8;
-            at += 1;
-        }
-        self.bytes[at] = member.len() as u8;
-        self.bytes[at + 1..][..member.len()].copy_from_slice(member);
-        self.set_header(SIZE_AT, at + 1 + member.len() - self.members_at());
+        at += write_len(member.len(), &mut self.bytes[at..]);
+        self.bytes[at..][..member.len()].copy_from_slice(member);
+        self.set_header(SIZE_AT, at + member.len() - self.members_at());
         // The new element is appended and then moved to its place.
         let len = self.len();
         self.set_header(LEN_AT, len + 1);
@@ -359,13 +352,6 @@ impl Small {
     }
 }
 
-/// Bytes of the lengths of this many members, of this many bytes together.
-fn len_bytes(len: usize, members_size: usize) -> usize {
-    if members_size < len * LONG { len } else { 2 * len }
-}
-
-/// From this length on, a member's length takes two bytes.
-const LONG: usize = 0x80;
 const _: () = assert!(MEMBER_SIZE_MAX < 0x7FFF);
 const _: () = assert!(MEMBERS_SIZE_MAX + MEMBER_SIZE_MAX + 2 < u16::MAX as usize);
 
