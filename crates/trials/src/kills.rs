@@ -126,16 +126,9 @@ impl Campaign {
     /// It does not start, or the library between it and the disk can't be built.
     pub fn start(program: &Program, policy: Policy, hazards: Hazards, seed: u64) -> io::Result<Self> {
         let disk = (hazards.failures || hazards.power_cuts).then(Disk::build).transpose()?;
-        let program = program.clone().with_arguments(&[
-            "--appendonly",
-            "yes",
-            "--appendfsync",
-            policy.word(),
-            "--io-threads",
-            policy.thread_count(),
-            "--io-threads-always-active",
-            "yes",
-        ]);
+        let program =
+            program.clone().with_arguments(&["--appendonly", "yes", "--appendfsync", policy.word()]);
+        let program = program.with_threads(policy.thread_count());
         // Bytes of zeros may be before surviving ones; then what follows is cut off when the file is loaded.
         let program = match hazards.power_cuts {
             true => program.with_arguments(&["--aof-load-corrupt-tail-max-size", "1073741824"]),

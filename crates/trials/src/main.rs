@@ -172,9 +172,7 @@ fn peer() -> io::Result<Program> {
 /// Records and checks histories; returns the number that can't be explained.
 fn linearisability(ours: Program, options: &Histories) -> io::Result<usize> {
     let ours = match options.io_threads {
-        Some(count) => {
-            ours.with_arguments(&["--io-threads", &count.to_string(), "--io-threads-always-active", "yes"])
-        }
+        Some(count) => ours.with_threads(&count.to_string()),
         None => ours,
     };
     let server = Server::start(&ours)?;

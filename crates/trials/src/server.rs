@@ -75,6 +75,11 @@ impl Program {
         self
     }
 
+    /// Gives our own server this many threads, all of which have connections also without load.
+    pub fn with_threads(self, count: &str) -> Program {
+        self.with_arguments(&["--io-threads", count, "--io-threads-always-active", "yes"])
+    }
+
     /// Adds variables to the program's environment.
     #[must_use]
     pub fn with_environment(mut self, variables: Vec<(&'static str, PathBuf)>) -> Program {

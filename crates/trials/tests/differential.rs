@@ -59,7 +59,7 @@ fn broadloom_agrees_with_valkey() {
     let programs =
         [("broadloom", Program::broadloom()), ("valkey", Program::valkey()), ("redis", Program::redis())];
     let Some([broadloom, valkey, redis]) = programs_or_skip(programs) else { return };
-    let broadloom = broadloom.with_arguments(&["--io-threads", "4", "--io-threads-always-active", "yes"]);
+    let broadloom = broadloom.with_threads("4");
     for family in FAMILIES.iter().map(|family| Some(family.name)).chain([None]) {
         check_family(&valkey, &broadloom, Some(&redis), family).unwrap();
     }
@@ -75,9 +75,7 @@ fn broadloom_with_small_leaves_and_nodes_agrees_with_valkey() {
         ("redis", Program::redis()),
     ];
     let Some([broadloom, valkey, redis]) = programs_or_skip(programs) else { return };
-    let broadloom = broadloom
-        .with_arguments(&["--io-threads", "4", "--io-threads-always-active", "yes"])
-        .with_arguments(SMALL_NODES);
+    let broadloom = broadloom.with_threads("4").with_arguments(SMALL_NODES);
     let valkey = valkey.with_arguments(SMALL_NODES);
     for name in ["hashes", "streams", "lists", "sets", "sorted-sets", "deep"] {
         check_family(&valkey, &broadloom, Some(&redis), Some(name)).unwrap();
@@ -98,8 +96,7 @@ fn ensembles_on_broadloom_agree_with_valkey() {
         [("broadloom", Program::broadloom()), ("valkey", Program::valkey()), ("redis", Program::redis())];
     let Some([broadloom, valkey, redis]) = programs_or_skip(programs) else { return };
     for threads in ["1", "4"] {
-        let broadloom =
-            broadloom.clone().with_arguments(&["--io-threads", threads, "--io-threads-always-active", "yes"]);
+        let broadloom = broadloom.clone().with_threads(threads);
         for ensemble in ENSEMBLES {
             check_family(&valkey, &broadloom, Some(&redis), Some(ensemble.name)).unwrap();
         }

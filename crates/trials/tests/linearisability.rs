@@ -76,17 +76,14 @@ fn valkey_is_linearisable() {
 #[test]
 fn broadloom_is_linearisable_with_four_threads() {
     let Some([broadloom]) = programs_or_skip([("broadloom", Program::broadloom())]) else { return };
-    check_server(&broadloom.with_arguments(&["--io-threads", "4", "--io-threads-always-active", "yes"]))
-        .unwrap();
+    check_server(&broadloom.with_threads("4")).unwrap();
 }
 
 /// Connections move between threads during the trial.
 #[test]
 fn broadloom_is_linearisable_while_its_threads_change() {
     let Some([broadloom]) = programs_or_skip([("broadloom", Program::broadloom())]) else { return };
-    let server =
-        Server::start(&broadloom.with_arguments(&["--io-threads", "4", "--io-threads-always-active", "yes"]))
-            .unwrap();
+    let server = Server::start(&broadloom.with_threads("4")).unwrap();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let changes = scope.spawn(|| -> io::Result<usize> {

@@ -131,13 +131,7 @@ fn pauses_affect_blocked_clients_as_in_valkey() {
     let Some([broadloom, valkey]) = programs_or_skip(programs) else { return };
     let reference = Server::start(&valkey).unwrap();
     for threads in ["1", "4"] {
-        let ours = Server::start(&broadloom.clone().with_arguments(&[
-            "--io-threads",
-            threads,
-            "--io-threads-always-active",
-            "yes",
-        ]))
-        .unwrap();
+        let ours = Server::start(&broadloom.clone().with_threads(threads)).unwrap();
         for (name, dialogue) in DIALOGUES {
             let expected =
                 run(&reference, dialogue).unwrap_or_else(|error| panic!("{name}, Valkey: {error}"));

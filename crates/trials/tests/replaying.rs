@@ -90,13 +90,7 @@ fn describe_keys(connection: &mut Connection) -> BTreeMap<(usize, Vec<u8>), Stri
 fn check_replay(policy: &str, threads: &str) {
     let Some([program]) = programs_or_skip([("broadloom", Program::broadloom())]) else { return };
     let program = program.with_arguments(&["--appendonly", "yes", "--appendfsync", policy]);
-    let mut server = Server::start(&program.with_arguments(&[
-        "--io-threads",
-        threads,
-        "--io-threads-always-active",
-        "yes",
-    ]))
-    .unwrap();
+    let mut server = Server::start(&program.with_threads(threads)).unwrap();
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let mut random = Random::new(seed);
     for round in 0..ROUND_COUNT {
