@@ -339,7 +339,7 @@ impl Executor {
             let Some(plan) = plans.get(place.plan) else { break };
             let range = plan.requests.range_of(place.nth);
             let is_enough = client.replies.size() > OUTPUT_YIELD_SIZE || self.is_slice_over(*started);
-            if is_enough && place != RequestPlace::default() {
+            if is_enough && place != RequestPlace::default() || self.leaves_before(client, plan) {
                 client.parser = Parser::new();
                 return (range.start, Some(Processed::Yielded));
             }
@@ -352,9 +352,6 @@ impl Executor {
             {
                 place = behind;
                 continue;
-            }
-            if self.leaves_before(client, plan) {
-                return (range.start, Some(Processed::Yielded));
             }
             match self.execute(client, planned, bytes, place, started, host).or_stop(client) {
                 Step::Done => self.follow_forwarded(client, bytes, range.end),

@@ -434,11 +434,8 @@ impl Worker {
             Processed::Yielded => {
                 let has_transaction = connection.client.session.multi.is_some();
                 let is_expected_long = connection.client.attempt.was_expected_long;
-                if connection.may_continue() && !is_expected_long {
+                if connection.may_continue() && !(is_expected_long && self.isolate(token)) {
                     self.waits.ready.push(token);
-                }
-                if is_expected_long {
-                    self.leave_before_long_command(token);
                 }
                 if has_transaction {
                     self.check_query_size(token);

@@ -131,7 +131,7 @@ impl Shared {
             }),
             Id::io_threads => self.change_thread_count(config),
             Id::io_threads_always_active | Id::io_threads_min => {
-                self.change_active_workers(config);
+                self.pool.change_active(config);
                 Ok(())
             }
             Id::loglevel => {

@@ -3,7 +3,6 @@
 
 use commands::command::Access;
 use commands::table::{CommandId, NUMBERED};
-use wire::request::Parser;
 
 use super::Executor;
 use super::plan::Plan;
@@ -80,10 +79,7 @@ impl Executor {
                 || command.access == Access::ReadAll && self.shared.keyspace.key_count() >= KEY_COUNT_MIN
         };
         let leaves = may_leave && is_long();
-        if leaves {
-            client.attempt.was_expected_long = true;
-            client.parser = Parser::new();
-        }
+        client.attempt.was_expected_long = leaves;
         leaves
     }
 }

@@ -39,7 +39,7 @@ pub struct ActiveWorkers {
     fallen_ms: AtomicI64,
     /// How long the load must be low, besides [`LOW_MS_MIN`].
     longer_ms: AtomicI64,
-    /// When a command last took long, likewise.
+    /// When a command last took long, in milliseconds of the monotonic clock; 0: none did.
     long_command_ms: AtomicI64,
 }
 
@@ -105,25 +105,25 @@ impl ActiveWorkers {
         let (before, active) = (self.count.load(Ordering::Relaxed), self.count(workers));
         let needed = load.div_ceil(load_max.max(1)) as usize;
         let needed = needed.max(self.count_min.load(Ordering::Relaxed)).max(1);
-        let is_low = load_max > 0 && needed < active && self.can_change(workers);
-        let since = self.low_since_ms.load(Ordering::Relaxed);
-        if !is_low || since == 0 {
+        let is_low = load_max > 0 && needed < active;
+        if !is_low || self.low_since_ms.load(Ordering::Relaxed) == 0 {
             self.low_since_ms.store(if is_low { now.to_raw() } else { 0 }, Ordering::Relaxed);
             return;
         }
-        let long_command = Uptime::from_raw(self.long_command_ms.load(Ordering::Relaxed));
+        let passed_ms = |since_ms: &AtomicI64| match since_ms.load(Ordering::Relaxed) {
+            0 => i64::MAX,
+            since_ms => now.to_raw() - since_ms,
+        };
         // The number falls by halves, and the first one has taken longer.
-        let fallen_ms = self.fallen_ms.load(Ordering::Relaxed);
-        let is_falling = fallen_ms != 0 && now.to_raw() - fallen_ms < 2 * LOW_MS_MIN;
+        let is_falling = passed_ms(&self.fallen_ms) < 2 * LOW_MS_MIN;
         let longer_ms = if is_falling { 0 } else { self.longer_ms.load(Ordering::Relaxed) };
-        let low_ms = LOW_MS_MIN + longer_ms;
-        if now.ms_since(Uptime::from_raw(since)) < low_ms
-            || (long_command.to_raw() != 0 && now.ms_since(long_command) < LONG_COMMAND_MS)
+        if passed_ms(&self.low_since_ms) < LOW_MS_MIN + longer_ms
+            || passed_ms(&self.long_command_ms) < LONG_COMMAND_MS
         {
             return;
         }
         self.low_since_ms.store(now.to_raw(), Ordering::Relaxed);
-        let fewer = needed.max(active.div_ceil(2)).min(active - 1);
+        let fewer = needed.max(active.div_ceil(2));
         // Otherwise it has grown meanwhile.
         if self.count.compare_exchange(before, fewer, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             self.fallen_ms.store(now.to_raw(), Ordering::Relaxed);

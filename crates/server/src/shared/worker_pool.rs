@@ -101,6 +101,11 @@ impl WorkerPool {
         self.active.can_change(self.wanted())
     }
 
+    /// Applies the directives about active workers. Connections of workers that become dormant leave them.
+    pub fn change_active(&self, config: &Config) {
+        self.active.follow_config(config);
+    }
+
     /// Makes a dormant worker active. Returns its index; `None` if all are active.
     #[must_use]
     pub fn grow(&self, now: Uptime) -> Option<usize> {
@@ -155,11 +160,6 @@ impl WorkerPool {
 }
 
 impl Shared {
-    /// Applies the directives about active workers. Connections of workers that become dormant leave them.
-    pub fn change_active_workers(&self, config: &Config) {
-        self.pool.active.follow_config(config);
-    }
-
     /// Makes workers dormant that the load does not need.
     pub fn shrink_active_workers(&self, now: Uptime) {
         let pool = &self.pool;

@@ -51,7 +51,7 @@ impl Worker {
             return;
         }
         // A worker in a long turn publishes nothing meanwhile, and what moved to it would stand still.
-        let (Some(least), load) = self.least_busy_other() else { return };
+        let Some((least, load)) = self.least_busy_other() else { return };
         let own = self.own_handle().busy_permille();
         let gap = own.saturating_sub(load);
         if gap <= UNEVEN_PERMILLE {

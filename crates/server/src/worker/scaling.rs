@@ -74,12 +74,11 @@ pub(super) struct LoadMeter {
 }
 
 /// Shares of the time, in thousandths.
-#[derive(Clone, Copy)]
-pub(super) struct Load {
+struct Load {
     /// The worker had work.
-    pub(super) busy_permille: u64,
+    busy_permille: u64,
     /// It ran on a CPU.
-    pub(super) running_permille: u64,
+    running_permille: u64,
 }
 
 impl Scaling {
@@ -124,7 +123,7 @@ impl LoadMeter {
 }
 
 impl Worker {
-    /// At the beginning of a turn: determines whether this worker is dormant.
+    /// At the beginning of a turn: determines whether this worker is dormant, and whether its connections may leave each other.
     #[inline]
     pub(super) fn update_dormancy(&mut self) {
         let pool = &self.shared.pool;
@@ -168,9 +167,9 @@ impl Worker {
 
     /// Leaves half of the load to another worker, if it consists of several connections.
     fn leave_half(&mut self, now: Ticks) {
-        let (pool, workers) = (&self.shared.pool, &self.shared.workers);
-        let (least, _) = self.least_busy_other();
-        let receiving = least.filter(|least| workers.handle(*least).busy_permille() < RECEIVING_PERMILLE_MAX);
+        let pool = &self.shared.pool;
+        let least = self.least_busy_other().filter(|(_, load)| *load < RECEIVING_PERMILLE_MAX);
+        let receiving = least.map(|(thread, _)| thread);
         if receiving.is_none() && pool.active() == pool.wanted() {
             return;
         }
@@ -191,49 +190,39 @@ impl Worker {
         self.scaling.leaving.extend(moved.into_iter().map(|token| (token, to)));
     }
 
-    /// The least busy other active worker that is not in a long turn, and its load in thousandths.
-    pub(super) fn least_busy_other(&self) -> (Option<usize>, u64) {
+    /// The other active workers that are not in a long turn.
+    fn other_active(&self) -> impl Iterator<Item = usize> {
         let now = self.uptime();
-        let load = |thread: usize| self.shared.workers.handle(thread).busy_permille();
-        let least = (0..self.shared.pool.active())
-            .filter(|thread| {
-                *thread != self.index && !self.shared.monitoring.statistics.is_late(*thread, now)
-            })
-            .min_by_key(|thread| load(*thread));
-        (least, least.map_or(0, load))
+        (0..self.shared.pool.active()).filter(move |thread| {
+            *thread != self.index && !self.shared.monitoring.statistics.is_late(*thread, now)
+        })
+    }
+
+    /// The least busy of the other active workers, and its load in thousandths.
+    pub(super) fn least_busy_other(&self) -> Option<(usize, u64)> {
+        let loads =
+            self.other_active().map(|thread| (thread, self.shared.workers.handle(thread).busy_permille()));
+        loads.min_by_key(|(_, load)| *load)
     }
 
     /// Moves a connection with a long command away from others that are in use: to an active worker with little work and fewer
-    /// connections, or to a dormant one.
+    /// connections, or to a dormant one. Returns whether it leaves.
     #[cold]
-    pub(super) fn isolate(&mut self, token: Token) {
+    pub(super) fn isolate(&mut self, token: Token) -> bool {
         let pool = &self.shared.pool;
         if !pool.can_scale() || self.ending.is_retiring || !self.others_are_in_use(token) {
-            return;
+            return false;
         }
-        let (now, count) = (self.uptime(), self.connections.len() as u64);
+        let count = self.connections.len() as u64;
         let handle = |thread: usize| self.shared.workers.handle(thread);
-        let free = (0..pool.active())
-            .filter(|thread| {
-                *thread != self.index
-                    && handle(*thread).load() + 1 < count
-                    && handle(*thread).busy_permille() < FREE_PERMILLE_MAX
-                    && !self.shared.monitoring.statistics.is_late(*thread, now)
-            })
-            .min_by_key(|thread| handle(*thread).load());
-        if let Some(to) = free.or_else(|| pool.grow(now)) {
-            self.scaling.leaving.push_front((token, to));
-        }
-    }
-
-    /// Moves a connection whose next command is expected to take long, or lets it continue here.
-    #[cold]
-    pub(super) fn leave_before_long_command(&mut self, token: Token) {
-        let before = self.scaling.leaving.len();
-        self.isolate(token);
-        if self.scaling.leaving.len() == before {
-            self.waits.ready.push(token);
-        }
+        let is_free = |thread: &usize| {
+            handle(*thread).load() + 1 < count && handle(*thread).busy_permille() < FREE_PERMILLE_MAX
+        };
+        let free = self.other_active().filter(is_free).min_by_key(|thread| handle(*thread).load());
+        let Some(to) = free.or_else(|| pool.grow(self.uptime())) else { return false };
+        // Its requests wait until then.
+        self.scaling.leaving.push_front((token, to));
+        true
     }
 
     /// Whether requests of other connections have run recently: within about a second.
