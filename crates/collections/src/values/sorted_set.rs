@@ -503,15 +503,12 @@ impl SortedSet {
 
     /// Converts the set to the large form.
     fn enlarge(&mut self, alloc: AllocContext<'_>) -> &mut Large {
-        if let SortedSetForm::Brief { is_skiplist, .. } | SortedSetForm::Small { is_skiplist, .. } =
-            &self.form
-        {
-            let is_skiplist = *is_skiplist;
+        if !matches!(self.form, SortedSetForm::Large(_)) {
             let mut large = Box::new(Large::default());
             for (member, score) in self.iter() {
                 large.insert(alloc, alloc.hasher.hash(member), member, score);
             }
-            large.is_reported_as_listpack = !is_skiplist;
+            large.is_reported_as_listpack = self.is_listpack();
             self.form = SortedSetForm::Large(large);
         }
         let SortedSetForm::Large(large) = &mut self.form else { unreachable!("it has just been made") };
