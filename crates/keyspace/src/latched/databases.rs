@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
 use collections::{Entry, Retired, Table};
+use sync::atomic::{AtomicUsize, Ordering};
 use sync::epoch::Domain;
 
 use crate::latched::Latched;
@@ -17,6 +18,8 @@ pub struct Cleared {
     tables: Vec<Table>,
     /// Number of entries in them.
     pub key_count: u64,
+    /// What they use.
+    memory: ClearedMemory,
     /// The epoch in which the last of their hints was replaced.
     epoch: u64,
     domain: Arc<Domain<Retired>>,
@@ -25,9 +28,10 @@ pub struct Cleared {
 impl Cleared {
     /// Frees the entries, and also the segments unless a prefetch may still read them: otherwise workers
     /// would free the segments while they serve clients. O(number of entries).
-    pub fn free(self) {
+    pub fn free(mut self) {
         let mut has_passed = false;
         for table in self.tables {
+            self.memory.note_freed(table.len());
             has_passed = has_passed || self.domain.has_passed(self.epoch);
             if has_passed {
                 drop(table.into_memory());
@@ -35,6 +39,36 @@ impl Cleared {
                 drop(table);
             }
         }
+    }
+}
+
+/// The memory of cleared tables, which no longer counts as used. An estimate: all keys count alike.
+struct ClearedMemory {
+    keyspace_bytes: Arc<AtomicUsize>,
+    bytes_left: usize,
+    bytes_per_key: f64,
+}
+
+impl ClearedMemory {
+    /// Adds the memory of `cleared_count` of `key_count` keys, which use `bytes` together.
+    fn new(keyspace_bytes: &Arc<AtomicUsize>, bytes: usize, cleared_count: usize, key_count: u64) -> Self {
+        let bytes_per_key = bytes as f64 / (key_count.max(1)) as f64;
+        let bytes_left = (bytes_per_key * cleared_count as f64) as usize;
+        keyspace_bytes.fetch_add(bytes_left, Ordering::Relaxed);
+        Self { keyspace_bytes: Arc::clone(keyspace_bytes), bytes_left, bytes_per_key }
+    }
+
+    /// Subtracts the memory of keys that are about to be freed.
+    fn note_freed(&mut self, count: usize) {
+        let freed = ((self.bytes_per_key * count as f64) as usize).min(self.bytes_left);
+        self.bytes_left -= freed;
+        self.keyspace_bytes.fetch_sub(freed, Ordering::Relaxed);
+    }
+}
+
+impl Drop for ClearedMemory {
+    fn drop(&mut self) {
+        self.keyspace_bytes.fetch_sub(self.bytes_left, Ordering::Relaxed);
     }
 }
 
@@ -128,6 +162,12 @@ impl Latched<'_> {
             }
         }
         self.deferred.ready = ready;
+        let memory = ClearedMemory::new(
+            &keyspace.cleared_bytes,
+            keyspace.data_bytes(),
+            tables.iter().map(Table::len).sum(),
+            keyspace.databases().chain(keyspace.staged_databases()).map(|db| keyspace.counters.population(db).keys).sum(),
+        );
         let mut key_count = 0;
         for db in dbs {
             keyspace.snapshot.remove_database(DbIndex(db as u16));
@@ -136,7 +176,7 @@ impl Latched<'_> {
             self.counters.cleared(db, gone, &keyspace.counters.sizes(db));
         }
         let domain = Arc::clone(&keyspace.segments);
-        Cleared { tables, key_count, epoch: domain.end_epoch(), domain }
+        Cleared { tables, key_count, memory, epoch: domain.end_epoch(), domain }
     }
 
     /// Exchanges two databases by exchanging their places; no table moves. All slots must be held for writing.

@@ -64,6 +64,8 @@ pub struct Keyspace {
     pub(crate) segments: Arc<Domain<Retired>>,
     /// Bytes of the segments in `segments`.
     retired_bytes: AtomicUsize,
+    /// Bytes of cleared tables that are not freed yet.
+    pub(crate) cleared_bytes: Arc<AtomicUsize>,
     /// The counters of each thread.
     pub counters: AllCounters,
     /// The numbers of keys and readers recorded for client-side caching in all slots.
@@ -107,6 +109,7 @@ impl Keyspace {
             further_hints: FurtherHints::new(all_count),
             segments: Arc::default(),
             retired_bytes: AtomicUsize::new(0),
+            cleared_bytes: Arc::default(),
             counters: AllCounters::new(all_count),
             reader_totals: ReaderTotals::default(),
             log: Arc::new(WriteLog::new(Lsn(0), LOG_CAPACITY, THREAD_COUNT_MAX, |_| {})),
@@ -242,6 +245,18 @@ impl Keyspace {
     pub fn retired_bytes(&self) -> usize {
         let retired: u64 = self.heaps.iter().map(Heap::retired_bytes).sum();
         self.retired_bytes.load(Ordering::Relaxed) + retired as usize
+    }
+
+    /// Bytes of the tables that [`crate::Latched::clear`] took out and that are not freed yet. An estimate.
+    #[must_use]
+    pub fn cleared_bytes(&self) -> usize {
+        self.cleared_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the entries, of the buffers they own and of the tables, without what is only about to be freed.
+    pub(crate) fn data_bytes(&self) -> usize {
+        let used: u64 = self.heaps.iter().map(Heap::used_bytes).sum();
+        (used as usize).saturating_sub(self.retired_bytes() + self.cleared_bytes())
     }
 
     /// Passes retired segments to the epoch domain, and frees those that no thread can still read. Each

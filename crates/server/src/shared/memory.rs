@@ -19,6 +19,8 @@ use crate::mail::Mail;
 const RELEASED_SIZE_MIN: usize = 8 << 20;
 /// The growth of resident, unallocated bytes for which the allocator's free memory is returned to the system.
 const PURGED_SIZE_MIN: usize = 4 << 20;
+/// Up to this size flushed data that are not freed yet do not count towards `maxmemory`.
+const CLEARED_SIZE_MAX: usize = 64 << 20;
 /// More heaps would not reduce contention.
 const HEAP_COUNT_MAX: usize = 64;
 
@@ -98,9 +100,14 @@ impl Shared {
     }
 
     /// Bytes of memory that data and buffers use, as `used_memory` counts them: all allocations, except
-    /// that of the entries' heaps only blocks in use count.
+    /// that of the entries' heaps only blocks in use count. Flushed data do not count, even if they are not freed yet.
     #[must_use]
     pub fn used_memory(&self) -> usize {
+        self.allocated_memory().saturating_sub(self.keyspace.cleared_bytes())
+    }
+
+    /// As [`Self::used_memory`], with flushed data that are not freed yet.
+    fn allocated_memory(&self) -> usize {
         let data = self.keyspace.used_bytes();
         if sync::simulation::is_simulated() {
             // The process holds more than this server, and its threads free memory at any time.
@@ -124,10 +131,12 @@ impl Shared {
             + self.scripts.memory.used() as usize
     }
 
-    /// Bytes of memory that `maxmemory` limits.
+    /// Bytes of memory that `maxmemory` limits. Flushed data that are not freed yet count if they are more than
+    /// [`CLEARED_SIZE_MAX`]: clients could add data faster than they are freed.
     #[must_use]
     pub fn limited_memory(&self) -> usize {
-        let used = self.used_memory();
+        let cleared = self.keyspace.cleared_bytes().min(CLEARED_SIZE_MAX);
+        let used = self.allocated_memory().saturating_sub(cleared);
         if sync::simulation::is_simulated() {
             // It counts no buffers.
             return used;

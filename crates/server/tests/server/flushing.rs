@@ -38,3 +38,26 @@ fn requests_behind_a_flush_are_carried_out_for_a_client_that_sends_no_more() {
         assert_eq!(server.client().text(&["GET", "k"]), "2");
     }
 }
+
+#[test]
+fn flushed_data_do_not_count_while_they_are_freed() {
+    let server = Server::start(&["--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    let used = |client: &mut Client| server.info(client, "used_memory").parse::<i64>().unwrap();
+    let mut flushed_uses = Vec::new();
+    for round in 0..4 {
+        client.text(&["DEBUG", "POPULATE", "300000", "key", "100"]);
+        let full = used(&mut client);
+        // Freeing takes longer than these two replies.
+        client.send(&["FLUSHALL", "ASYNC"]);
+        client.send(&["INFO", "memory"]);
+        assert_eq!(client.receive().map(|reply| shown(&reply)), Some("OK".to_owned()));
+        let info = shown(&client.receive().unwrap());
+        let flushed = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+        let flushed: i64 = flushed.parse().unwrap();
+        assert!(full - flushed > 30 << 20, "round {round}: {full} -> {flushed}");
+        flushed_uses.push(flushed);
+    }
+    // Nor do they count as freed twice.
+    assert!(flushed_uses.iter().all(|used| *used > 0), "{flushed_uses:?}");
+}
