@@ -11,6 +11,7 @@ use sync::epoch::Domain;
 
 use crate::latched::Latched;
 use crate::store::counters::Population;
+use crate::store::keyspace::Keyspace;
 use crate::store::places::TablePlace;
 
 /// Tables taken out of a database, to be dropped later or by another thread.
@@ -50,12 +51,17 @@ struct ClearedMemory {
 }
 
 impl ClearedMemory {
-    /// Adds the memory of `cleared_count` of `key_count` keys, which use `bytes` together.
-    fn new(keyspace_bytes: &Arc<AtomicUsize>, bytes: usize, cleared_count: usize, key_count: u64) -> Self {
-        let bytes_per_key = bytes as f64 / (key_count.max(1)) as f64;
-        let bytes_left = (bytes_per_key * cleared_count as f64) as usize;
+    /// Called before the keys are no longer counted.
+    fn new(keyspace: &Keyspace, tables: &Vec<Table>) -> Self {
+        let databases = keyspace.databases().chain(keyspace.staged_databases());
+        let key_count: u64 = databases.map(|db| keyspace.counters.population(db).keys).sum();
+        let bytes_per_key = keyspace.data_bytes() as f64 / key_count.max(1) as f64;
+        let cleared_count: usize = tables.iter().map(Table::len).sum();
+        let bytes_left =
+            (bytes_per_key * cleared_count as f64) as usize + tables.capacity() * size_of::<Table>();
+        let keyspace_bytes = Arc::clone(&keyspace.cleared_bytes);
         keyspace_bytes.fetch_add(bytes_left, Ordering::Relaxed);
-        Self { keyspace_bytes: Arc::clone(keyspace_bytes), bytes_left, bytes_per_key }
+        Self { keyspace_bytes, bytes_left, bytes_per_key }
     }
 
     /// Subtracts the memory of keys that are about to be freed.
@@ -162,12 +168,7 @@ impl Latched<'_> {
             }
         }
         self.deferred.ready = ready;
-        let memory = ClearedMemory::new(
-            &keyspace.cleared_bytes,
-            keyspace.data_bytes(),
-            tables.iter().map(Table::len).sum(),
-            keyspace.databases().chain(keyspace.staged_databases()).map(|db| keyspace.counters.population(db).keys).sum(),
-        );
+        let memory = ClearedMemory::new(keyspace, &tables);
         let mut key_count = 0;
         for db in dbs {
             keyspace.snapshot.remove_database(DbIndex(db as u16));

@@ -23,7 +23,7 @@ use crate::monitoring::statistics::WorkerStatistics;
 const WINDOW_NS: u64 = 20_000_000;
 
 /// The share of the time, in thousandths, from which on a worker had work all the time.
-const BUSY_PERMILLE: u64 = 970;
+const BUSY_PERMILLE: u64 = 930;
 
 /// The share of the time that such a worker must have run: if it only waited for its CPU, another worker would wait, too.
 const RUNNING_PERMILLE_MIN: u64 = 350;
