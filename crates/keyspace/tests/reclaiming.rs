@@ -57,3 +57,41 @@ fn a_flush_frees_segments_once_no_reader_can_hold_them() {
         assert_eq!(keyspace.used_bytes(), 0);
     }
 }
+
+#[test]
+fn cleared_data_count_until_they_are_freed() {
+    let keyspace = Keyspace::new(2, [1, 2, 3, 4], |_| {});
+    let mut latching = Latching::new(&keyspace, 0, 1);
+    assert!(latching.join_epochs());
+    let fill = |latching: &mut Latching<'_>, db: u16, count: u64, size: usize| {
+        for number in 0..count {
+            let name = number.to_le_bytes();
+            let key = Key::new(keyspace.hasher(), &name, DbIndex(db));
+            latching.latch(key.slot, Mode::Write).unwrap();
+            latching.set(key, NewValue::Bytes(&vec![b'x'; size]), ExpiryChange::Clear);
+            latching.release();
+        }
+    };
+    fill(&mut latching, 0, 3000, 100);
+    fill(&mut latching, 1, 1000, 100);
+    let used = keyspace.used_bytes();
+    let clear = |latching: &mut Latching<'_>, db| {
+        latching.latch_all(Mode::Write).unwrap();
+        let cleared = latching.clear(db);
+        latching.release();
+        cleared
+    };
+    // Three of four keys.
+    let first = clear(&mut latching, Some(DbIndex(0)));
+    let share = keyspace.cleared_bytes() as f64 / used as f64;
+    assert!((0.7..=1.0).contains(&share), "{share}");
+    // All of the rest.
+    let second = clear(&mut latching, None);
+    let unretired = keyspace.used_bytes() - keyspace.retired_bytes();
+    assert!(keyspace.cleared_bytes().abs_diff(unretired) < 1000, "{} {unretired}", keyspace.cleared_bytes());
+    // What is left counts no more than what is in use.
+    first.free();
+    assert!(keyspace.cleared_bytes() <= keyspace.used_bytes());
+    drop(second);
+    assert_eq!(keyspace.cleared_bytes(), 0);
+}

@@ -52,13 +52,12 @@ struct ClearedMemory {
 
 impl ClearedMemory {
     /// Called before the keys are no longer counted.
-    fn new(keyspace: &Keyspace, tables: &Vec<Table>) -> Self {
+    fn new(keyspace: &Keyspace, tables: &[Table]) -> Self {
         let databases = keyspace.databases().chain(keyspace.staged_databases());
         let key_count: u64 = databases.map(|db| keyspace.counters.population(db).keys).sum();
         let bytes_per_key = keyspace.data_bytes() as f64 / key_count.max(1) as f64;
         let cleared_count: usize = tables.iter().map(Table::len).sum();
-        let bytes_left =
-            (bytes_per_key * cleared_count as f64) as usize + tables.capacity() * size_of::<Table>();
+        let bytes_left = (bytes_per_key * cleared_count as f64) as usize;
         let keyspace_bytes = Arc::clone(&keyspace.cleared_bytes);
         keyspace_bytes.fetch_add(bytes_left, Ordering::Relaxed);
         Self { keyspace_bytes, bytes_left, bytes_per_key }

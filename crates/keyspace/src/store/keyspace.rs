@@ -247,16 +247,21 @@ impl Keyspace {
         self.retired_bytes.load(Ordering::Relaxed) + retired as usize
     }
 
-    /// Bytes of the tables that [`crate::Latched::clear`] took out and that are not freed yet. An estimate.
+    /// Bytes of the data that [`crate::Latched::clear`] removed and that are not freed yet. An estimate, at most the bytes in use.
     #[must_use]
     pub fn cleared_bytes(&self) -> usize {
-        self.cleared_bytes.load(Ordering::Relaxed)
+        let estimate = self.cleared_bytes.load(Ordering::Relaxed);
+        if estimate == 0 { 0 } else { estimate.min(self.unretired_bytes()) }
     }
 
     /// Bytes of the entries, of the buffers they own and of the tables, without what is only about to be freed.
     pub(crate) fn data_bytes(&self) -> usize {
+        self.unretired_bytes().saturating_sub(self.cleared_bytes.load(Ordering::Relaxed))
+    }
+
+    fn unretired_bytes(&self) -> usize {
         let used: u64 = self.heaps.iter().map(Heap::used_bytes).sum();
-        (used as usize).saturating_sub(self.retired_bytes() + self.cleared_bytes())
+        (used as usize).saturating_sub(self.retired_bytes())
     }
 
     /// Passes retired segments to the epoch domain, and frees those that no thread can still read. Each
