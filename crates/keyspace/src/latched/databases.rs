@@ -43,7 +43,8 @@ impl Cleared {
     }
 }
 
-/// The memory of cleared tables, which no longer counts as used. An estimate: all keys count alike.
+/// The memory of cleared tables, which no longer counts as used. It is known only if no other keys are left, and decreases with
+/// the number of freed keys, an estimate.
 struct ClearedMemory {
     keyspace_bytes: Arc<AtomicUsize>,
     bytes_left: usize,
@@ -55,9 +56,9 @@ impl ClearedMemory {
     fn new(keyspace: &Keyspace, tables: &[Table]) -> Self {
         let databases = keyspace.databases().chain(keyspace.staged_databases());
         let key_count: u64 = databases.map(|db| keyspace.counters.population(db).keys).sum();
-        let bytes_per_key = keyspace.data_bytes() as f64 / key_count.max(1) as f64;
-        let cleared_count: usize = tables.iter().map(Table::len).sum();
-        let bytes_left = (bytes_per_key * cleared_count as f64) as usize;
+        let cleared_count: u64 = tables.iter().map(|table| table.len() as u64).sum();
+        let bytes_left = if cleared_count == key_count { keyspace.data_bytes() } else { 0 };
+        let bytes_per_key = bytes_left as f64 / key_count.max(1) as f64;
         let keyspace_bytes = Arc::clone(&keyspace.cleared_bytes);
         keyspace_bytes.fetch_add(bytes_left, Ordering::Relaxed);
         Self { keyspace_bytes, bytes_left, bytes_per_key }

@@ -247,7 +247,7 @@ impl Keyspace {
         self.retired_bytes.load(Ordering::Relaxed) + retired as usize
     }
 
-    /// Bytes of the data that [`crate::Latched::clear`] removed and that are not freed yet. An estimate, at most the bytes in use.
+    /// Bytes of the data that are not freed yet after [`crate::Latched::clear`] removed all. An estimate, at most the bytes in use.
     #[must_use]
     pub fn cleared_bytes(&self) -> usize {
         let estimate = self.cleared_bytes.load(Ordering::Relaxed);
