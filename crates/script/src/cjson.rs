@@ -57,8 +57,7 @@ const DEFAULTS: CjsonSettings = CjsonSettings {
 /// The greatest depth that a script may set. Recursion ends earlier, when the stack does.
 const DEPTH_LIMIT: i64 = i32::MAX as i64;
 
-/// The greatest depth of nested tables. Each level takes two references of the binding, of which an interpreter has 8,000, and
-/// compiled scripts and functions up to 3,000.
+/// The greatest depth of nested tables. Each level takes two to four values of the 8,000 that a function may have on the stack.
 const NESTING_MAX: i64 = 2_000;
 
 /// The library. `array_metatable` marks arrays: it is one table for all scripts, which they must not change.
@@ -72,20 +71,22 @@ pub(crate) fn library(
     library.set("null", Value::NULL)?;
     library.set("_NAME", "cjson")?;
     library.set("_VERSION", "2.1.0")?;
+    // For the stacks on which values are read and built.
+    let names = lua.create_table()?;
     let (state, marker, meter) = (Rc::clone(settings), array_metatable.clone(), Rc::clone(meter));
-    let decoding = Rc::clone(&meter);
+    let (decoding, own_names) = (Rc::clone(&meter), names.clone());
     library.set(
         "encode",
         host_function(lua, move |lua, args: MultiValue| {
             if args.len() != 1 {
                 return Err(bad_argument(lua, 1, "encode", "expected 1 argument"));
             }
-            let text = encode::encode(lua, &args[0], state.get(), &marker, &meter)?;
+            let text = encode::encode(lua, &args[0], state.get(), (&marker, &own_names), &meter)?;
             meter.room(lua, 2 * text.len())?;
             lua.create_string(text)
         })?,
     )?;
-    let (state, marker, names) = (Rc::clone(settings), array_metatable.clone(), lua.create_table()?);
+    let (state, marker) = (Rc::clone(settings), array_metatable.clone());
     library.set(
         "decode",
         host_function(lua, move |lua, args: MultiValue| {

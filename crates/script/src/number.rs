@@ -15,11 +15,19 @@ pub(crate) fn write_general(out: &mut Vec<u8>, value: f64, precision: usize) {
 
 /// Appends a number that has few digits, without computing those that would be zeros. Returns whether it has few.
 fn write_short(out: &mut Vec<u8>, value: f64, precision: usize) -> bool {
+    if value == 0.0 {
+        out.extend_from_slice(if value.is_sign_negative() { b"-0" } else { b"0" });
+        return true;
+    }
     let digit_count_max = precision.min(DIGITS_TOLD_APART);
     let is_fixed = (1e-4..10_f64.powi(digit_count_max as i32)).contains(&value.abs());
     // With more digits than are told apart, the digits beyond are zeros for whole numbers only.
     if !is_fixed || (precision > DIGITS_TOLD_APART && value.fract() != 0.0) {
         return false;
+    }
+    if value.fract() == 0.0 {
+        wire::number::write_i64(out, value as i64);
+        return true;
     }
     let start = out.len();
     // The shortest digits that stand for this number. If there are no more than are wanted, rounding gives the same ones.

@@ -1,4 +1,7 @@
-//! Lua values become JSON.
+//! Lua values become JSON. They are read on the stack of Lua: a value of the binding for each element, in a protected call of Lua,
+//! would take twice as long.
+
+use std::ffi::c_int;
 
 use mlua::{Lua, Table, Value};
 
@@ -6,17 +9,27 @@ use super::{CjsonSettings, Invalid, NESTING_MAX};
 use crate::failure::library_error;
 use crate::meter::Meter;
 use crate::number::write_general;
+use crate::stack::{LuaType, Stack, with_stack};
 
-/// Returns the JSON of a value.
+/// Values on the stack for a level of nesting: a table, a key, a value and a copy.
+const LEVEL_ROOM: c_int = 4;
+
+/// Returns the JSON of a value. The stack uses no `names`.
 pub(super) fn encode(
     lua: &Lua,
     value: &Value,
     settings: CjsonSettings,
-    marker: &Table,
+    (marker, names): (&Table, &Table),
     meter: &Meter,
 ) -> mlua::Result<Vec<u8>> {
     let mut encoder = Encoder { lua, settings, marker, meter, out: Vec::new() };
-    encoder.value(value, 0)?;
+    with_stack(lua, names, |stack| {
+        if !stack.reserve(LEVEL_ROOM) {
+            return Err(encoder.refused_nesting(0));
+        }
+        stack.push(value);
+        encoder.value(stack, 0)
+    })?;
     Ok(encoder.out)
 }
 
@@ -28,13 +41,17 @@ struct Encoder<'a> {
     out: Vec<u8>,
 }
 
-/// Pairs of an object up to which they are taken at once, in one protected call of Lua instead of one for each.
-const PAIRS_AT_ONCE_MAX: usize = 64;
-
 /// The form of a table.
 enum TableForm {
-    Array(i64),
+    Array(c_int),
     Object,
+}
+
+/// Why a search for the form of a table ended.
+enum FormEnd {
+    /// A key is not an index.
+    OtherKey,
+    Failed(mlua::Error),
 }
 
 impl Encoder<'_> {
@@ -42,24 +59,32 @@ impl Encoder<'_> {
         library_error(self.lua, format!("Cannot serialise {what}: {reason}"))
     }
 
-    fn value(&mut self, value: &Value, depth: i64) -> mlua::Result<()> {
-        match value {
-            Value::Nil => self.out.extend_from_slice(b"null"),
-            Value::LightUserData(pointer) if pointer.0.is_null() => self.out.extend_from_slice(b"null"),
-            Value::Boolean(value) => self.out.extend_from_slice(if *value { b"true" } else { b"false" }),
-            Value::Integer(number) => self.number(*number as f64)?,
-            Value::Number(number) => self.number(*number)?,
-            Value::String(text) => self.string(text)?,
-            Value::Table(table) => self.table(table, depth + 1)?,
-            other => return Err(self.refused(other.type_name(), "type not supported")),
+    fn refused_nesting(&self, depth: i64) -> mlua::Error {
+        library_error(self.lua, format!("Cannot serialise, excessive nesting ({depth})"))
+    }
+
+    /// Writes the topmost value.
+    fn value(&mut self, stack: &mut Stack<'_>, depth: i64) -> mlua::Result<()> {
+        let at = stack.top();
+        match stack.kind(at) {
+            LuaType::Nil => self.out.extend_from_slice(b"null"),
+            LuaType::Boolean => {
+                self.out.extend_from_slice(if stack.is_true(at) { b"true" } else { b"false" })
+            }
+            LuaType::Number => self.number(stack.number(at).unwrap_or_default())?,
+            LuaType::String => self.string(stack.bytes(at).unwrap_or_default())?,
+            LuaType::Table => self.table(stack, depth + 1)?,
+            LuaType::Other => match copy_of(stack, at) {
+                Value::LightUserData(pointer) if pointer.0.is_null() => self.out.extend_from_slice(b"null"),
+                other => return Err(self.refused(other.type_name(), "type not supported")),
+            },
         }
         Ok(())
     }
 
-    fn string(&mut self, text: &mlua::LuaString) -> mlua::Result<()> {
-        let text = text.as_bytes();
+    fn string(&mut self, text: &[u8]) -> mlua::Result<()> {
         self.meter.element(self.lua, text.len(), self.out.len())?;
-        string(&mut self.out, &text);
+        string(&mut self.out, text);
         Ok(())
     }
 
@@ -80,98 +105,94 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn table(&mut self, table: &Table, depth: i64) -> mlua::Result<()> {
-        if depth > self.settings.encode_depth_max.min(NESTING_MAX) || !self.meter.has_stack() {
-            return Err(library_error(self.lua, format!("Cannot serialise, excessive nesting ({depth})")));
+    /// Writes the table on the top.
+    fn table(&mut self, stack: &mut Stack<'_>, depth: i64) -> mlua::Result<()> {
+        let is_deep = depth > self.settings.encode_depth_max.min(NESTING_MAX) || !self.meter.has_stack();
+        if is_deep || !stack.reserve(LEVEL_ROOM) {
+            return Err(self.refused_nesting(depth));
         }
         self.meter.element(self.lua, 0, self.out.len())?;
-        match self.form(table)? {
-            TableForm::Array(len) => {
-                self.out.push(b'[');
-                for index in 1..=len {
-                    if index > 1 {
-                        self.out.push(b',');
-                    }
-                    // A sparse array has more elements than the table.
-                    self.meter.element(self.lua, 0, self.out.len())?;
-                    self.value(&table.raw_get(index)?, depth)?;
-                }
-                self.out.push(b']');
-            }
-            TableForm::Object => self.object(table, depth)?,
+        match self.form(stack)? {
+            TableForm::Array(len) => self.array(stack, len, depth),
+            TableForm::Object => self.object(stack, depth),
         }
+    }
+
+    fn array(&mut self, stack: &mut Stack<'_>, len: c_int, depth: i64) -> mlua::Result<()> {
+        let table = stack.top();
+        self.out.push(b'[');
+        for index in 1..=len {
+            if index > 1 {
+                self.out.push(b',');
+            }
+            // A sparse array has more elements than the table.
+            self.meter.element(self.lua, 0, self.out.len())?;
+            stack.push_element(table, index);
+            self.value(stack, depth)?;
+            stack.pop(1);
+        }
+        self.out.push(b']');
         Ok(())
     }
 
-    fn object(&mut self, table: &Table, depth: i64) -> mlua::Result<()> {
+    fn object(&mut self, stack: &mut Stack<'_>, depth: i64) -> mlua::Result<()> {
+        let mut is_first = true;
         self.out.push(b'{');
-        match small_object(table)? {
-            Some(pairs) => {
-                for (nth, (key, value)) in pairs.into_iter().enumerate() {
-                    self.field(nth, key, &value, depth)?;
-                }
+        stack.try_pairs(stack.top(), |stack| {
+            if !std::mem::take(&mut is_first) {
+                self.out.push(b',');
             }
-            None => {
-                for (nth, pair) in table.pairs().enumerate() {
-                    let (key, value) = pair?;
-                    self.field(nth, key, &value, depth)?;
-                }
-            }
-        }
+            self.key(stack, stack.top() - 1)?;
+            self.out.push(b':');
+            self.value(stack, depth)
+        })?;
         self.out.push(b'}');
         Ok(())
     }
 
-    fn field(&mut self, nth: usize, key: Value, value: &Value, depth: i64) -> mlua::Result<()> {
-        if nth > 0 {
-            self.out.push(b',');
+    fn key(&mut self, stack: &mut Stack<'_>, at: c_int) -> mlua::Result<()> {
+        if let Some(text) = stack.bytes(at) {
+            return self.string(text);
         }
-        match &key {
-            Value::String(text) => self.string(text)?,
-            Value::Integer(_) | Value::Number(_) => {
-                self.out.push(b'"');
-                self.value(&key, depth)?;
-                self.out.push(b'"');
-            }
-            _ => return Err(self.refused(key.type_name(), "table key must be a number or string")),
-        }
-        self.out.push(b':');
-        drop(key);
-        self.value(value, depth)
+        let Some(number) = stack.number(at) else {
+            let key = copy_of(stack, at);
+            return Err(self.refused(key.type_name(), "table key must be a number or string"));
+        };
+        self.out.push(b'"');
+        self.number(number)?;
+        self.out.push(b'"');
+        Ok(())
     }
 
-    fn form(&self, table: &Table) -> mlua::Result<TableForm> {
+    /// The form of the table on the top.
+    fn form(&self, stack: &mut Stack<'_>) -> mlua::Result<TableForm> {
+        let table = stack.top();
         let (mut greatest, mut count) = (0_i64, 0_i64);
-        // Most objects show in the first key that they are none with indexes only.
-        if let Some(first) = table.pairs::<Value, Value>().next()
-            && !matches!(first?.0, Value::Integer(_) | Value::Number(_))
-        {
-            return Ok(TableForm::Object);
-        }
-        let mut has_other_keys = false;
-        table.for_each(|key: Value, _: Value| {
-            self.meter.work(self.lua, 10)?;
-            match key {
-                Value::Integer(index) if index >= 1 => {
-                    if index > greatest {
-                        // An index that no `int` of C holds becomes its minimum there, and the table an object.
-                        greatest = i32::try_from(index).unwrap_or(i32::MIN).into();
-                    }
-                    count += 1;
-                }
-                Value::Number(index) if index >= 1.0 && index.fract() == 0.0 => {
-                    greatest = i32::MIN.into();
-                    count += 1;
-                }
-                _ => has_other_keys = true,
+        let visited = stack.try_pairs(table, |stack| {
+            let index = stack.number(stack.top() - 1).ok_or(FormEnd::OtherKey)?;
+            self.meter.work(self.lua, 10).map_err(|stopped| FormEnd::Failed(stopped.into()))?;
+            if index < 1.0 || index.fract() != 0.0 {
+                return Err(FormEnd::OtherKey);
             }
+            if index > greatest as f64 {
+                // An index that no `int` of C holds becomes its minimum there, and the table an object.
+                let is_int = index <= f64::from(c_int::MAX);
+                greatest = if is_int { index as i64 } else { c_int::MIN.into() };
+            }
+            count += 1;
             Ok(())
-        })?;
-        if has_other_keys || greatest < 0 {
+        });
+        match visited {
+            Ok(()) => {}
+            Err(FormEnd::OtherKey) => return Ok(TableForm::Object),
+            Err(FormEnd::Failed(error)) => return Err(error),
+        }
+        if greatest < 0 {
             return Ok(TableForm::Object);
         }
         if greatest == 0 {
-            let is_marked = table.metatable().is_some_and(|metatable| metatable == *self.marker);
+            let is_marked = matches!(copy_of(stack, table), Value::Table(table)
+                if table.metatable().is_some_and(|metatable| metatable == *self.marker));
             return Ok(if is_marked { TableForm::Array(0) } else { TableForm::Object });
         }
         let CjsonSettings { sparse_ratio, sparse_safe, sparse_convert, .. } = self.settings;
@@ -181,40 +202,53 @@ impl Encoder<'_> {
             }
             return Ok(TableForm::Object);
         }
-        Ok(TableForm::Array(greatest))
+        Ok(TableForm::Array(greatest as c_int))
     }
 }
 
-/// The pairs of an object; `None`: there are many. Nothing is encoded meanwhile: errors would not find the line of the script, and
-/// nested calls of Lua are limited.
-fn small_object(table: &Table) -> mlua::Result<Option<Vec<(Value, Value)>>> {
-    let (mut pairs, mut is_small) = (Vec::new(), true);
-    let visited = table.for_each(|key, value| {
-        is_small = pairs.len() < PAIRS_AT_ONCE_MAX;
-        if !is_small {
-            return Err(mlua::Error::external("many pairs"));
-        }
-        pairs.push((key, value));
-        Ok(())
-    });
-    if is_small { visited.map(|()| Some(pairs)) } else { Ok(None) }
+/// A value of the stack as one of the binding.
+fn copy_of(stack: &mut Stack<'_>, at: c_int) -> Value {
+    stack.push_copy(at);
+    stack.pop_value()
 }
+
+/// Bytes that stand for themselves in strings.
+const IS_PLAIN: [bool; 256] = {
+    let mut is_plain = [true; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        is_plain[byte] = byte >= 32
+            && byte != 127
+            && byte != b'"' as usize
+            && byte != b'\\' as usize
+            && byte != b'/' as usize;
+        byte += 1;
+    }
+    is_plain
+};
 
 fn string(out: &mut Vec<u8>, text: &[u8]) {
+    out.reserve(text.len() + 2);
     out.push(b'"');
-    for &byte in text {
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'/' => out.extend_from_slice(b"\\/"),
-            8 => out.extend_from_slice(b"\\b"),
-            12 => out.extend_from_slice(b"\\f"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0..=31 | 127 => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            _ => out.push(byte),
-        }
+    let mut rest = text;
+    while let Some(special) = rest.iter().position(|byte| !IS_PLAIN[usize::from(*byte)]) {
+        out.extend_from_slice(&rest[..special]);
+        let short = match rest[special] {
+            8 => b'b',
+            12 => b'f',
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            byte @ (b'"' | b'\\' | b'/') => byte,
+            byte => {
+                out.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
+                rest = &rest[special + 1..];
+                continue;
+            }
+        };
+        out.extend_from_slice(&[b'\\', short]);
+        rest = &rest[special + 1..];
     }
+    out.extend_from_slice(rest);
     out.push(b'"');
 }
