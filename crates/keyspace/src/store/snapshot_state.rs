@@ -279,7 +279,12 @@ impl SnapshotState {
 
     /// The next of the tables that were taken over.
     pub(crate) fn next_taken(&self) -> Option<TakenTable> {
-        self.lock_taken().pop()
+        let mut taken = self.lock_taken();
+        let next = taken.pop();
+        if taken.is_empty() {
+            *taken = Vec::new();
+        }
+        next
     }
 
     fn lock_taken(&self) -> sync::MutexGuard<'_, Vec<TakenTable>> {
@@ -304,5 +309,16 @@ mod tests {
         );
         assert_eq!((at(3, 7).position_in(DbIndex(3)), at(2, 7).position_in(DbIndex(3))), (7, 0));
         assert!(at(4, 0).is_past(DbIndex(3)) && !at(3, 9).is_past(DbIndex(3)));
+    }
+
+    #[test]
+    fn no_memory_stays_for_tables_that_were_taken_over() {
+        let state = SnapshotState::new(1);
+        for slot in 0..100 {
+            let (slot, cut_db, table) = (Slot::new(slot), DbIndex(0), Table::with_hint());
+            state.lock_taken().push(TakenTable { slot, cut_db, from: 0, table });
+        }
+        while state.next_taken().is_some() {}
+        assert_eq!(state.lock_taken().capacity(), 0);
     }
 }

@@ -96,8 +96,13 @@ fn print(text: &str) -> ExitCode {
 struct Fatal;
 
 fn fail(error: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("{error}");
+    report(format_args!("{error}"));
     ExitCode::FAILURE
+}
+
+/// Prints an error, even if nobody can read it.
+fn report(error: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{error}");
 }
 
 /// The line for `--version`, in the form of the program whose name the process has.
@@ -137,12 +142,12 @@ fn run(
     let is_supervised = supervisor::find(&config);
     let goes_to_background = config.daemonize && !is_supervised;
     if goes_to_background && let Err(error) = process::daemonize_alone() {
-        eprintln!("Can't run in the background: {error}");
+        report(format_args!("Can't run in the background: {error}"));
         return Err(Fatal);
     }
     let has_room = os::title::make_room();
     if let Err(error) = logging::start(&config) {
-        eprintln!("Can't open the log file '{}': {error}", config.logfile);
+        report(format_args!("Can't open the log file '{}': {error}", config.logfile));
         return Err(Fatal);
     }
     crash::install();

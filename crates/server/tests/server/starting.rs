@@ -135,6 +135,16 @@ fn errors_name_the_text_that_they_are_in() {
 }
 
 #[test]
+fn an_error_that_nobody_can_read_is_no_panic() {
+    for arguments in [&["--maxmemory", "much"][..], &["--logfile", "/", "--port", "0"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_broadloom"));
+        let status = command.args(arguments).stderr(full).stdout(Stdio::null()).status().unwrap();
+        assert_eq!(status.code(), Some(1), "{arguments:?}");
+    }
+}
+
+#[test]
 fn an_unread_log_pipe_does_not_block_the_server() {
     let directory = Directory::new("unread");
     let path = directory.path("socket");
