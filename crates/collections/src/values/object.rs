@@ -125,6 +125,18 @@ impl Object {
         }
     }
 
+    /// Moves the memory of a small collection out of a sparse span of `heap`: that of a form with one block. Returns
+    /// whether it has moved.
+    pub(crate) fn relocate(&mut self, heap: &Heap) -> bool {
+        match self {
+            Self::Set(set) => set.relocate(heap),
+            Self::SortedSet(set) => set.relocate(heap),
+            Self::Hash(_) | Self::List(_) | Self::Stream(_) => false,
+            #[cfg(test)]
+            Self::TestValue(_) => false,
+        }
+    }
+
     /// A deep copy with its larger parts in `heap`.
     #[must_use]
     pub fn to_copy(&self, heap: &Heap) -> Self {
