@@ -3,16 +3,16 @@
 
 mod random;
 
-use collections::ExpiryChange;
 use collections::{
-    AllocContext, Collection, DecimalBuffer, Heap, Item, KeyHasher, NewValue, Object, Set, SetLimits,
-    SortedSet, SortedSetLimits, Table, ValueRef,
+    AllocContext, Collection, CollectionLimits, DecimalBuffer, End, ExpiryChange, Hash, Heap, Item,
+    KeyHasher, List, NewValue, Object, Set, SetLimits, SortedSet, SortedSetLimits, Table, ValueRef,
 };
 use random::Random;
 
 const SET_LIMITS: SetLimits =
     SetLimits { intset_len_max: 512, listpack_len_max: 128, listpack_value_size_max: 64 };
 const SORTED_SET_LIMITS: SortedSetLimits = SortedSetLimits { entry_count_max: 128, value_size_max: 64 };
+const HASH_LIMITS: CollectionLimits = CollectionLimits { entry_count_max: 512, value_size_max: 64 };
 
 const KEY_COUNT: u64 = if cfg!(miri) { 120 } else { 20_000 };
 
@@ -21,6 +21,12 @@ enum Kind {
     Ints,
     Set,
     SortedSet,
+    Hash,
+    /// Some of the fields expire.
+    Volatile,
+    List,
+    /// One that the global allocator has.
+    ListElsewhere,
 }
 
 fn hash_of(number: u64) -> u64 {
@@ -56,6 +62,32 @@ fn object(kind: Kind, alloc: AllocContext<'_>, number: u64) -> Object {
             }
             set.into_object()
         }
+        Kind::Hash | Kind::Volatile => {
+            let mut hash = Hash::new();
+            let fields: Vec<Vec<u8>> = (0..len).map(|index| member(number, index)).collect();
+            if number % 2 == 0 {
+                hash.reserve(
+                    alloc.heap,
+                    fields.iter().flat_map(|field| [&field[..], b"17"]).collect::<Vec<_>>().into_iter(),
+                );
+            }
+            for (index, field) in fields.iter().enumerate() {
+                let expires = matches!(kind, Kind::Volatile) && index % 2 == 0;
+                let expiry =
+                    if expires { ExpiryChange::At(1_000 + index as i64) } else { ExpiryChange::Clear };
+                hash.set(alloc, HASH_LIMITS, field, b"17", expiry, 0);
+            }
+            hash.into_object()
+        }
+        Kind::List | Kind::ListElsewhere => {
+            let mut list = List::new();
+            let elements: Vec<Vec<u8>> = (0..len).map(|index| member(number, index)).collect();
+            if matches!(kind, Kind::List) {
+                list.reserve(alloc.heap, elements.iter().take(1 + len / 2).map(|element| &element[..]));
+            }
+            elements.iter().for_each(|element| list.push(End::Right, element));
+            list.into_object()
+        }
     }
 }
 
@@ -73,6 +105,24 @@ fn contents(alloc: AllocContext<'_>, object: &Object) -> Vec<(Vec<u8>, Vec<u8>)>
         Object::SortedSet(set) => {
             assert_eq!(set.check(alloc), Ok(()));
             set.iter().map(|(member, score)| (member.to_vec(), score.to_string().into_bytes())).collect()
+        }
+        Object::Hash(hash) => {
+            assert_eq!(hash.check(alloc), Ok(()));
+            let mut fields = Vec::new();
+            let next = hash.scan_with_expiries(alloc, 0, |field, value, expiry| {
+                fields.push((text(field), format!("{:?} {expiry:?}", text(value)).into_bytes()));
+            });
+            assert_eq!(next, None);
+            fields
+        }
+        Object::List(list) => {
+            list.check();
+            let mut elements = Vec::new();
+            list.walk(0, |_, element| {
+                elements.push((text(element), Vec::new()));
+                true
+            });
+            elements
         }
         _ => unreachable!("no other type is stored"),
     }
@@ -126,7 +176,7 @@ fn run(kind: Kind) {
 
 #[test]
 fn small_collections_are_packed_after_random_deletions() {
-    for kind in [Kind::Ints, Kind::Set, Kind::SortedSet] {
-        run(kind);
-    }
+    let kinds =
+        [Kind::Ints, Kind::Set, Kind::SortedSet, Kind::Hash, Kind::Volatile, Kind::List, Kind::ListElsewhere];
+    kinds.into_iter().for_each(run);
 }

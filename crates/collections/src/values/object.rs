@@ -125,13 +125,15 @@ impl Object {
         }
     }
 
-    /// Moves the memory of a small collection out of a sparse span of `heap`: that of a form with one block. Returns
-    /// whether it has moved.
+    /// Moves the memory of a small collection out of a sparse span of `heap`: that of a form with one block. Such
+    /// memory from the global allocator moves into the heap. Returns whether it has moved.
     pub(crate) fn relocate(&mut self, heap: &Heap) -> bool {
         match self {
             Self::Set(set) => set.relocate(heap),
             Self::SortedSet(set) => set.relocate(heap),
-            Self::Hash(_) | Self::List(_) | Self::Stream(_) => false,
+            Self::Hash(hash) => hash.relocate(heap),
+            Self::List(list) => list.relocate(heap),
+            Self::Stream(_) => false,
             #[cfg(test)]
             Self::TestValue(_) => false,
         }
@@ -143,7 +145,7 @@ impl Object {
         match self {
             Self::Set(set) => Self::Set(set.to_copy(heap)),
             Self::Hash(hash) => Self::Hash(hash.to_copy(heap)),
-            Self::List(list) => Self::List(list.to_copy()),
+            Self::List(list) => Self::List(list.to_copy(heap)),
             Self::SortedSet(set) => Self::SortedSet(set.to_copy(heap)),
             Self::Stream(stream) => Self::Stream(stream.clone()),
             #[cfg(test)]
