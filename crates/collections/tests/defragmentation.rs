@@ -65,14 +65,14 @@ fn object(kind: Kind, alloc: AllocContext<'_>, number: u64) -> Object {
         Kind::Hash | Kind::Volatile => {
             let mut hash = Hash::new();
             let fields: Vec<Vec<u8>> = (0..len).map(|index| member(number, index)).collect();
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
                 hash.reserve(
                     alloc.heap,
                     fields.iter().flat_map(|field| [&field[..], b"17"]).collect::<Vec<_>>().into_iter(),
                 );
             }
             for (index, field) in fields.iter().enumerate() {
-                let expires = matches!(kind, Kind::Volatile) && index % 2 == 0;
+                let expires = matches!(kind, Kind::Volatile) && index.is_multiple_of(2);
                 let expiry =
                     if expires { ExpiryChange::At(1_000 + index as i64) } else { ExpiryChange::Clear };
                 hash.set(alloc, HASH_LIMITS, field, b"17", expiry, 0);

@@ -79,7 +79,7 @@ mod tests {
                 expected.push_back([text.as_bytes()]);
             }
             assert_eq!((builder.len(), builder.size()), (expected.len(), expected.size()));
-            let mut built = builder.finish((len % 2 == 0).then_some(&heap));
+            let mut built = builder.finish(len.is_multiple_of(2).then_some(&heap));
             assert_eq!(built.check(), Ok(()));
             assert!(built.iter().eq(expected.iter()) && builder.len() == 0);
             built.push_back([b"behind"]);
