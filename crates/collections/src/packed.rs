@@ -29,6 +29,7 @@ mod element;
 mod gap;
 mod groups;
 mod index;
+mod placement;
 mod retain;
 mod traits;
 mod uniform;
@@ -115,14 +116,6 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         let wants_index = index_capacity > 0 || len >= Self::INDEX_LEN_MIN;
         let index_len = if wants_index { index_capacity.max(len.next_multiple_of(INDEX_STEP)) } else { 0 };
         self.make_room(size.min(USED_MAX), index_len.min(INDEX_CAPACITY_MAX));
-    }
-
-    /// Reserves space for groups of an empty sequence, whose elements take this many bytes in it.
-    pub(crate) fn reserve_bytes(&mut self, group_count: usize, size: usize) {
-        debug_assert!(self.is_empty());
-        let has_index = group_count >= Self::INDEX_LEN_MIN;
-        let index_capacity = if has_index { group_count.next_multiple_of(INDEX_STEP) } else { 0 };
-        self.make_room(size.min(USED_MAX), index_capacity.min(INDEX_CAPACITY_MAX));
     }
 
     /// Prefetches the head of the block and the elements behind it.
@@ -448,12 +441,12 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
             self.block = PackedBlock::new();
             return;
         }
-        let mut smaller = Self::new();
         let index_capacity =
             if head.index_capacity() > 0 { usize::from(head.len).next_multiple_of(INDEX_STEP) } else { 0 };
         let used = usize::from(head.used);
-        smaller.block.resize(used + index_capacity * Self::INDEX_ITEM_SIZE);
-        smaller.block.bytes_mut()[..used].copy_from_slice(&self.block.bytes()[self.start()..self.end()]);
+        let elements = &self.block.bytes()[self.start()..self.end()];
+        let mut smaller =
+            Self { block: self.block.another(used + index_capacity * Self::INDEX_ITEM_SIZE, elements) };
         smaller.block.update(|new| {
             new.used = head.used;
             new.len = head.len;

@@ -5,7 +5,7 @@ mod random;
 
 use std::collections::VecDeque;
 
-use collections::{Collection, DecimalBuffer, End, Item, List, ListBuilder, ListLimits};
+use collections::{Collection, DecimalBuffer, End, Heap, Item, List, ListBuilder, ListLimits};
 use random::Random;
 
 /// Nodes are smaller under Miri, and so are elements.
@@ -59,6 +59,7 @@ fn assert_same(list: &List, model: &VecDeque<Vec<u8>>) {
 }
 
 fn run(seed: u64, steps: usize, bias: usize, element: fn(&mut Random) -> Vec<u8>) {
+    let heap = Heap::new();
     let mut random = Random(seed);
     let limits = ListLimits::of_directive(-2);
     let mut list = List::new();
@@ -111,7 +112,7 @@ fn run(seed: u64, steps: usize, bias: usize, element: fn(&mut Random) -> Vec<u8>
                 places.iter().rev().for_each(|index| drop(model.remove(*index)));
             }
             7 => {
-                let copy = list.to_copy();
+                let copy = list.to_copy(&heap);
                 assert_same(&copy, &model);
                 list = copy;
             }
@@ -148,13 +149,13 @@ fn behaves_as_a_deque() {
 
 /// Elements as a loader has them: integers may come as their text.
 fn check_built(elements: &[Vec<u8>]) {
-    let mut builder = ListBuilder::new();
+    let (heap, mut builder) = (Heap::new(), ListBuilder::new());
     let mut pushed = List::new();
     for (index, element) in elements.iter().enumerate() {
         builder.push(if index % 2 == 0 { Item::of_text(element) } else { Item::Bytes(element) });
         pushed.push(End::Right, element);
     }
-    let mut built = builder.finish();
+    let mut built = builder.finish(&heap);
     let mut model: VecDeque<Vec<u8>> = elements.iter().cloned().collect();
     assert_same(&built, &model);
     // One form for the same elements, and as good for changes.
@@ -220,6 +221,7 @@ fn equal_elements_are_removed_from_either_end() {
 fn equally_long_elements_take_little_more_than_their_bytes() {
     let count = if cfg!(miri) { 100 } else { 50_000 };
     let element = |number: usize| format!("element {number:012}").into_bytes();
+    let heap = Heap::new();
     for end in [End::Left, End::Right] {
         let mut list = List::new();
         let mut built = ListBuilder::new();
@@ -227,7 +229,7 @@ fn equally_long_elements_take_little_more_than_their_bytes() {
             list.push(end, &element(number));
             built.push(Item::Bytes(&element(number)));
         }
-        for list in [&list, &built.finish()] {
+        for list in [&list, &built.finish(&heap)] {
             list.check();
             assert!(cfg!(miri) || list.memory_bytes() < 41 * count / 2, "{} bytes", list.memory_bytes());
         }

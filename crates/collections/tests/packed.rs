@@ -4,7 +4,7 @@ mod random;
 
 use std::collections::VecDeque;
 
-use collections::{DecimalBuffer, Item, Packed};
+use collections::{DecimalBuffer, Heap, Item, Packed};
 use random::Random;
 
 /// Changes for each seed; fewer under Miri.
@@ -68,6 +68,7 @@ fn compare<const N: usize, const FIND: bool>(
 
 fn play<const N: usize, const FIND: bool>(seed: u64) {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let heap = Heap::new();
     let mut packed = Packed::<N, FIND>::new();
     let mut model: Model<N> = Vec::new();
     // Sometimes mostly growing, sometimes mostly shrinking.
@@ -81,6 +82,9 @@ fn play<const N: usize, const FIND: bool>(seed: u64) {
         let slices = std::array::from_fn(|part| &group[part][..]);
         match random.below(10) {
             action if action < growth && fits => {
+                if model.is_empty() && random.below(2) == 0 {
+                    packed.reserve_in(&heap, 1, slices.into_iter());
+                }
                 let index = match random.below(3) {
                     0 => 0,
                     1 => model.len(),
@@ -98,7 +102,7 @@ fn play<const N: usize, const FIND: bool>(seed: u64) {
                 packed.replace(index, part, slices[part]);
                 model[index][part] = group[part].clone();
             }
-            9 => rearrange(&mut packed, &mut model, &mut random),
+            9 => rearrange(&heap, &mut packed, &mut model, &mut random),
             _ if !model.is_empty() => {
                 let index = match random.below(3) {
                     0 => 0,
@@ -120,16 +124,19 @@ fn play<const N: usize, const FIND: bool>(seed: u64) {
             compare(&packed, &model, &mut random);
         }
     }
+    drop(packed);
+    assert_eq!(heap.used_bytes(), 0);
 }
 
 /// Operations on whole sequences.
 fn rearrange<const N: usize, const FIND: bool>(
+    heap: &Heap,
     packed: &mut Packed<N, FIND>,
     model: &mut Model<N>,
     random: &mut Random,
 ) {
     let index = random.below(model.len() + 1);
-    match random.below(8) {
+    match random.below(10) {
         0 => {
             let count = random.below(model.len() - index + 1);
             packed.remove_range(index, count);
@@ -146,6 +153,10 @@ fn rearrange<const N: usize, const FIND: bool>(
         2 => *packed = packed.clone(),
         3 => packed.shrink(),
         4 => packed.reserve(random.below(100), random.below(1_000)),
+        5 => *packed = packed.to_copy(heap),
+        6 => {
+            packed.relocate(heap);
+        }
         _ => {}
     }
 }

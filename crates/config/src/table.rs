@@ -213,6 +213,8 @@ directives! {
         commandlog_reply_larger_than: i64 = 1 << 20, bytes(-1, LONG_MAX);
         /// Size of a request, in bytes, from which it is logged; -1: never.
         commandlog_request_larger_than: i64 = 1 << 20, bytes(-1, LONG_MAX);
+        /// Whether entries are moved together, in a little of the time, when most of their memory is wasted.
+        compact_sparse_memory: bool = true, ANY;
         /// Whether a crash is reported in the log.
         crash_log_enabled: bool = true, ANY;
         /// Whether the process runs in the background.

@@ -27,6 +27,7 @@ fn unlisted_directives_are_known_exceptions() {
             "bgsave-default-method",
             "cluster-slot-migration-handoff-max-lag-bytes",
             "cluster-slot-migration-write-pause-timeout",
+            "compact-sparse-memory",
             "dir",
             "events-per-io-thread",
             "forkless-infrastructure-enabled",

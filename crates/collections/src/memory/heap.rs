@@ -31,6 +31,7 @@
 
 mod large;
 
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, PoisonError};
 
@@ -544,6 +545,17 @@ pub(crate) unsafe fn free(block: NonNull<u8>, size: usize) {
         // SAFETY: (1) the heap is dropped and this was the last block.
         unsafe { HeapCore::destroy(core) };
     }
+}
+
+/// The heap that a block came from.
+///
+/// # Safety
+/// 1. The block is live, and of this size.
+/// 2. The heap is not used after the block is freed.
+#[inline]
+pub(crate) unsafe fn heap_of(block: NonNull<u8>, size: usize) -> ManuallyDrop<Heap> {
+    // SAFETY: (1) is the callee's condition, too.
+    ManuallyDrop::new(Heap { core: NonNull::from(unsafe { core_of(block, size) }) })
 }
 
 /// The core of the heap that a block came from.

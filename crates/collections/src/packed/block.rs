@@ -1,14 +1,17 @@
 //! The memory of a [`Packed`](super::Packed) sequence: one allocation with a head, found through one word.
 //!
-//! Owns the allocation. All `unsafe` of the sequence is here; the sequence defines the meaning of the
-//! bytes.
-//! Invariant: `head` points to an allocation of `capacity_words` words behind the word of a [`BlockHead`], all of it initialised.
+//! Owns the allocation: a block of a heap if it was created there and is small, so that it can be moved out of a sparse
+//! span; else one of the global allocator. All `unsafe` of the sequence is here; the sequence defines the meaning of
+//! the bytes.
+//! Invariant: `head` points to an allocation of `capacity_words` words behind the word of a [`BlockHead`], all of it
+//! initialised. It came from a heap exactly if the head says so.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 
+use crate::memory::heap::{self, Heap};
 use crate::memory::prefetch;
-use crate::memory::size_class::LINE_SIZE;
+use crate::memory::size_class::{BLOCK_SIZE_MAX, LINE_SIZE, class_of, class_size};
 
 /// Bytes of a word; the size of a block is a multiple.
 const WORD_SIZE: usize = 8;
@@ -23,8 +26,12 @@ pub(super) struct BlockHead {
     pub(super) len: u16,
     /// Capacity of the index in groups, a multiple of 8; in the low three bits [`Gap`].
     index: u16,
+    /// Words behind the head, and [`IN_HEAP`].
     capacity_words: u16,
 }
+
+/// Marks a block of a heap.
+const IN_HEAP: u16 = 1 << 15;
 
 /// The head's description of the gap before the first element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +63,16 @@ impl BlockHead {
             | (self.len as u64) << 16
             | (self.index as u64) << 32
             | (self.capacity_words as u64) << 48
+    }
+
+    #[inline]
+    fn capacity(self) -> usize {
+        usize::from(self.capacity_words & !IN_HEAP) * WORD_SIZE
+    }
+
+    #[inline]
+    fn is_in_heap(self) -> bool {
+        self.capacity_words & IN_HEAP != 0
     }
 
     /// Capacity of the index in groups; 0 if there is no index.
@@ -131,7 +148,7 @@ impl PackedBlock {
     /// Bytes behind the head.
     #[inline]
     pub(super) fn capacity(&self) -> usize {
-        usize::from(self.head().capacity_words) * WORD_SIZE
+        self.head().capacity()
     }
 
     /// Changes the head except for the capacity, which keeps its value regardless of the assignment. There must be
@@ -170,11 +187,64 @@ impl PackedBlock {
         if self.head.is_some() { WORD_SIZE + self.capacity() } else { 0 }
     }
 
+    /// A block that begins with `start`, before zeros, and has a capacity of at least `capacity`: in `heap` if it is
+    /// small.
+    pub(super) fn in_heap(heap: &Heap, capacity: usize, start: &[u8]) -> Self {
+        let size = capacity + WORD_SIZE;
+        if size > BLOCK_SIZE_MAX {
+            return Self::with_start(capacity, start);
+        }
+        Self::of_size_in_heap(heap, class_size(class_of(size)), start)
+    }
+
+    /// Likewise, where this block is.
+    pub(super) fn another(&self, capacity: usize, start: &[u8]) -> Self {
+        match self.head.filter(|_| self.head().is_in_heap()) {
+            Some(head) => {
+                // SAFETY: (1, 2) the invariant, and this block outlives the use of the heap.
+                let heap = unsafe { heap::heap_of(head.cast(), self.size()) };
+                Self::in_heap(&heap, capacity, start)
+            }
+            None => Self::with_start(capacity, start),
+        }
+    }
+
+    /// Likewise, from the global allocator.
+    fn with_start(capacity: usize, start: &[u8]) -> Self {
+        let mut block = Self::new();
+        block.resize(capacity);
+        block.bytes_mut()[..start.len()].copy_from_slice(start);
+        block
+    }
+
+    /// A block of `heap`, of this size, a multiple of a word that is not large, that begins with `start` before zeros.
+    fn of_size_in_heap(heap: &Heap, size: usize, start: &[u8]) -> Self {
+        let rest_size = size.checked_sub(WORD_SIZE + start.len()).expect("the start fits the block");
+        let head = heap.allocate(size).cast::<u64>();
+        let bytes = head.as_ptr().wrapping_add(1).cast::<u8>();
+        // SAFETY: the new block has room for the start behind the word of the head (the subtraction has not
+        // overflowed), and `start` is elsewhere.
+        unsafe { bytes.copy_from_nonoverlapping(start.as_ptr(), start.len()) };
+        // SAFETY: these are the bytes that are left.
+        unsafe { bytes.wrapping_add(start.len()).write_bytes(0, rest_size) };
+        let capacity_words = (size / WORD_SIZE - 1) as u16 | IN_HEAP;
+        // SAFETY: the block begins with a word for the head, and blocks are aligned to 8.
+        unsafe { head.write(BlockHead { capacity_words, ..BlockHead::default() }.to_word()) };
+        Self { head: Some(head) }
+    }
+
     /// Resizes the block to a capacity of at least `capacity` bytes; the kept bytes stay at their offsets.
     pub(super) fn resize(&mut self, capacity: usize) {
         let size = Self::size_for(capacity);
-        let capacity_words =
-            u16::try_from(size / WORD_SIZE - 1).expect("64 KiB of elements and their index are less");
+        if self.head().is_in_heap() {
+            let kept = self.capacity().min(capacity);
+            let mut new = self.another(size - WORD_SIZE, &self.bytes()[..kept]);
+            new.update(|head| *head = self.head());
+            *self = new;
+            return;
+        }
+        let capacity_words = u16::try_from(size / WORD_SIZE - 1).ok().filter(|words| words & IN_HEAP == 0);
+        let capacity_words = capacity_words.expect("64 KiB of elements and their index are less");
         let layout = Self::layout(size);
         let old_size = self.size();
         let memory = match self.head {
@@ -196,19 +266,46 @@ impl PackedBlock {
         unsafe { new.write(head.to_word()) };
     }
 
-    /// A copy of the block.
+    /// A copy of the block, where it is.
     pub(super) fn to_copy(&self) -> Self {
-        let mut copy = Self::new();
-        if self.head.is_some() {
-            let head = self.head();
-            copy.resize(self.capacity());
-            copy.bytes_mut().copy_from_slice(self.bytes());
-            copy.update(|new| *new = head);
+        if self.head.is_none() {
+            return Self::new();
         }
+        let mut copy = self.another(self.capacity(), self.bytes());
+        debug_assert_eq!(copy.capacity(), self.capacity());
+        copy.update(|new| *new = self.head());
         copy
     }
 
-    /// Bytes of the allocation for `capacity`, rounded up as the allocator would, so that no space is lost
+    /// A copy of the block in `heap`, if it is small.
+    pub(super) fn to_copy_in(&self, heap: &Heap) -> Self {
+        let size = self.size();
+        if self.head.is_none() || size > BLOCK_SIZE_MAX {
+            return self.to_copy();
+        }
+        // The capacity must stay the same.
+        let mut copy = Self::of_size_in_heap(heap, size, self.bytes());
+        copy.update(|new| *new = self.head());
+        copy
+    }
+
+    /// Moves a small block into `heap`, or out of a sparse span of it. Returns whether it has moved.
+    pub(super) fn relocate(&mut self, heap: &Heap) -> bool {
+        let Some(head) = self.head else { return false };
+        let size = self.size();
+        let must_move = if self.head().is_in_heap() {
+            // SAFETY: (1) the invariant.
+            unsafe { heap.is_sparse_at(head.cast(), size) }
+        } else {
+            size <= BLOCK_SIZE_MAX
+        };
+        if must_move {
+            *self = self.to_copy_in(heap);
+        }
+        must_move
+    }
+
+    /// Bytes of a growing allocation for `capacity`, rounded up as the allocator would, so that no space is lost
     /// (size classes of mimalloc and jemalloc: 16 bytes apart up to 128, then four to a doubling).
     pub(super) fn size_for(capacity: usize) -> usize {
         let size = capacity + WORD_SIZE;
@@ -224,8 +321,14 @@ impl PackedBlock {
 impl Drop for PackedBlock {
     fn drop(&mut self) {
         if let Some(head) = self.head {
-            // SAFETY: allocated here with this layout, and not used any more.
-            unsafe { dealloc(head.as_ptr().cast(), Self::layout(self.size())) };
+            let size = self.size();
+            if self.head().is_in_heap() {
+                // SAFETY: (1, 2) the invariant, and the block is not used any more.
+                unsafe { heap::free(head.cast(), size) };
+            } else {
+                // SAFETY: allocated here with this layout, and not used any more.
+                unsafe { dealloc(head.as_ptr().cast(), Self::layout(size)) };
+            }
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A packed sequence of single elements that is written at once: loaders know all elements of it.
 
+use super::block::PackedBlock;
 use super::element::Encoded;
 use super::index::INDEX_STEP;
 use super::{Item, Packed, USED_MAX};
+use crate::memory::heap::Heap;
 
 /// The elements of the next sequence, encoded.
 #[derive(Debug, Default)]
@@ -32,8 +34,8 @@ impl Builder {
         encoded.append_to(&mut self.bytes);
     }
 
-    /// The sequence, in a block of its size. The builder is empty afterwards.
-    pub(crate) fn finish(&mut self) -> Packed<1, false> {
+    /// The sequence, in a block of its size, in `heap` if there is one. The builder is empty afterwards.
+    pub(crate) fn finish(&mut self, heap: Option<&Heap>) -> Packed<1, false> {
         let mut packed = Packed::new();
         let (used, len) = (self.bytes.len(), self.offsets.len());
         if len == 0 {
@@ -41,8 +43,11 @@ impl Builder {
         }
         let has_index = len >= Packed::<1, false>::INDEX_LEN_MIN;
         let index_capacity = if has_index { len.next_multiple_of(INDEX_STEP) } else { 0 };
-        packed.block.resize(used + index_capacity * Packed::<1, false>::INDEX_ITEM_SIZE);
-        packed.block.bytes_mut()[..used].copy_from_slice(&self.bytes);
+        let capacity = used + index_capacity * Packed::<1, false>::INDEX_ITEM_SIZE;
+        packed.block = match heap {
+            Some(heap) => PackedBlock::in_heap(heap, capacity, &self.bytes),
+            None => packed.block.another(capacity, &self.bytes),
+        };
         packed.block.update(|head| {
             head.used = used as u16;
             head.len = len as u16;
@@ -65,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_built_sequence_equals_one_that_was_filled() {
-        let mut builder = Builder::default();
+        let (heap, mut builder) = (Heap::new(), Builder::default());
         for len in [0, 1, 31, 32, 33, 200] {
             let mut expected = Packed::<1, false>::new();
             for number in 0..len {
@@ -74,7 +79,7 @@ mod tests {
                 expected.push_back([text.as_bytes()]);
             }
             assert_eq!((builder.len(), builder.size()), (expected.len(), expected.size()));
-            let mut built = builder.finish();
+            let mut built = builder.finish(len.is_multiple_of(2).then_some(&heap));
             assert_eq!(built.check(), Ok(()));
             assert!(built.iter().eq(expected.iter()) && builder.len() == 0);
             built.push_back([b"behind"]);

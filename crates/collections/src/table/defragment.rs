@@ -1,11 +1,11 @@
 //! Defragmentation: after many deletions the remaining entries are moved out of sparse spans.
 //!
 //! A span returns to the pool only when its last block is freed, and random deletions leave a few blocks in
-//! each. Only a bucket's word refers to an entry, so the entry can move under the write latch. A segment is
-//! rebuilt at its size. Spans at most three quarters used are emptied into the span that the heap currently
+//! each. Only a bucket's word refers to an entry, so the entry can move under the write latch, and likewise the
+//! block of a small collection, to which only its entry refers. A segment is rebuilt at its size. Spans at most three quarters used are emptied into the span that the heap currently
 //! fills.
 //!
-//! Cost: one acquisition of the heap's lock for each entry examined, one copy for each entry moved. The
+//! Cost: one acquisition of the heap's lock for each block examined, one copy for each block moved. The
 //! caller decides when it is worthwhile ([`Heap::used_bytes`] against [`Heap::resident_bytes`]).
 
 use crate::memory::heap::Heap;
@@ -20,7 +20,7 @@ use crate::table::walk::next_position;
 pub struct Defragmented {
     /// The position to continue from; `None` at the end of the table.
     pub next: Option<u32>,
-    /// Entries moved.
+    /// Entries moved, or whose values' blocks were moved.
     pub moved_count: usize,
     /// Entries examined.
     pub examined_count: usize,
@@ -43,14 +43,10 @@ impl Table {
             let segment: Segment<'_> = unsafe { self.segment(position).reference.view() };
             for place in segment.places_of_home(segment.reference.home(position)) {
                 done.examined_count += 1;
-                // SAFETY: (1) the table has just returned the item.
-                let size = unsafe { self.entry_of(place.item) }.shape().size();
-                // SAFETY: (1) the table's entry, live and of this size.
-                if unsafe { heap.is_sparse_at(place.item.block(), size) } {
-                    // SAFETY: (1) the segment is the table's, and (2) only other places were changed.
-                    unsafe { EntryMut::new(self, heap, segment, place) }.relocate();
-                    done.moved_count += 1;
-                }
+                // SAFETY: (1) the segment is the table's, and (2) only other places were changed.
+                let mut entry = unsafe { EntryMut::new(self, heap, segment, place) };
+                let has_left = entry.leave_sparse_spans();
+                done.moved_count += usize::from(has_left);
             }
             done.next = next_position(segment, position);
         }

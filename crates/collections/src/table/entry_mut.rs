@@ -174,11 +174,24 @@ impl<'a> EntryMut<'a> {
         replaced.expect("the update has run")
     }
 
+    /// Moves the entry, and the memory of a small collection in it, out of sparse spans. Returns whether anything has
+    /// moved.
+    pub(crate) fn leave_sparse_spans(&mut self) -> bool {
+        let (heap, entry) = (self.heap, self.entry());
+        // SAFETY: (1) the table's entry, live and of this size.
+        let is_sparse = unsafe { heap.is_sparse_at(entry.block(), entry.shape().size()) };
+        if is_sparse {
+            self.relocate();
+        }
+        self.object_mut().is_some_and(|object| object.relocate(heap)) || is_sparse
+    }
+
     /// Moves the entry to another block of the same size. It stays preserved if it was.
-    pub(crate) fn relocate(mut self) {
+    fn relocate(&mut self) {
         let is_preserved = self.place.item.is_preserved();
         self.update(OwnedEntry::relocated);
-        self.place.bucket.store(self.place.index, self.place.item.with_preserved(is_preserved));
+        self.place.item = self.place.item.with_preserved(is_preserved);
+        self.place.bucket.store(self.place.index, self.place.item);
     }
 
     fn set_len(&mut self, len: usize) -> Result<(), NotAString> {

@@ -152,6 +152,23 @@ impl Hash {
         }
     }
 
+    /// Reserves space for fields and their values, in turn, that are about to be set, if the hash has no memory yet.
+    pub fn reserve<'t>(&mut self, heap: &Heap, texts: impl ExactSizeIterator<Item = &'t [u8]> + Clone) {
+        if let HashForm::Packed(packed) | HashForm::PackedHashtable(packed) = &mut self.form
+            && texts.clone().map(<[u8]>::len).sum::<usize>() <= PACKED_SIZE_MAX
+        {
+            packed.reserve_in(heap, texts.len() / 2, texts);
+        }
+    }
+
+    /// Gives back space that [`Self::reserve`] has reserved for fields that were equal.
+    #[cold]
+    pub fn shrink_if_roomy(&mut self) {
+        if let HashForm::Packed(packed) | HashForm::PackedHashtable(packed) = &mut self.form {
+            packed.shrink_if_reserved();
+        }
+    }
+
     /// Sets a field. An expiry makes the hash a `hashtable`.
     pub fn set(
         &mut self,
@@ -166,7 +183,7 @@ impl Hash {
             self.report_as_hashtable();
         }
         if matches!(expiry, ExpiryChange::At(_)) {
-            self.make_volatile();
+            self.make_volatile(alloc.heap);
         }
         if let HashForm::Packed(packed) | HashForm::PackedHashtable(packed) = &mut self.form {
             let index = packed.find(field, 0);
@@ -174,6 +191,9 @@ impl Hash {
             let added = value.len() + if index.is_none() { field.len() } else { 0 };
             if packed.size() + added <= PACKED_SIZE_MAX {
                 let Some(index) = index else {
+                    if packed.is_empty() {
+                        packed.reserve_in(alloc.heap, 1, [field, value].into_iter());
+                    }
                     packed.push_back([field, value]);
                     let len = packed.len();
                     if len > limits.entry_count_max {
@@ -234,7 +254,7 @@ impl Hash {
             return false;
         }
         if expiry.is_some() {
-            self.make_volatile();
+            self.make_volatile(alloc.heap);
         }
         if let HashForm::Volatile { pairs, earliest } = &mut self.form {
             if expiry.is_none() || pairs.size() + EXPIRY_SIZE_MAX <= PACKED_SIZE_MAX {
@@ -358,10 +378,10 @@ impl Hash {
     }
 
     /// Makes a packed hash one with fields that may expire.
-    fn make_volatile(&mut self) {
+    fn make_volatile(&mut self, heap: &Heap) {
         match &mut self.form {
             HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => {
-                let (pairs, earliest) = (volatile::of_pairs(packed), Earliest::NONE);
+                let (pairs, earliest) = (volatile::of_pairs(heap, packed), Earliest::NONE);
                 self.form = HashForm::Volatile { pairs, earliest };
             }
             HashForm::Volatile { .. } => {}
@@ -400,14 +420,23 @@ impl Hash {
 
     pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
         let form = match &self.form {
-            HashForm::Packed(packed) => HashForm::Packed(packed.clone()),
-            HashForm::PackedHashtable(packed) => HashForm::PackedHashtable(packed.clone()),
+            HashForm::Packed(packed) => HashForm::Packed(packed.to_copy(heap)),
+            HashForm::PackedHashtable(packed) => HashForm::PackedHashtable(packed.to_copy(heap)),
             HashForm::Volatile { pairs, earliest } => {
-                HashForm::Volatile { pairs: pairs.clone(), earliest: *earliest }
+                HashForm::Volatile { pairs: pairs.to_copy(heap), earliest: *earliest }
             }
             HashForm::Table(fields) => HashForm::Table(Box::new(fields.to_copy(heap))),
         };
         Self { form }
+    }
+
+    /// See [`crate::Object::relocate`].
+    pub(crate) fn relocate(&mut self, heap: &Heap) -> bool {
+        match &mut self.form {
+            HashForm::Packed(packed) | HashForm::PackedHashtable(packed) => packed.relocate(heap),
+            HashForm::Volatile { pairs, .. } => pairs.relocate(heap),
+            HashForm::Table(_) => false,
+        }
     }
 
     pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {

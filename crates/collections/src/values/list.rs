@@ -22,6 +22,7 @@ mod nodes;
 pub(crate) mod order;
 mod tracked;
 
+use crate::memory::heap::Heap;
 use crate::memory::prefetch;
 use crate::packed::Item;
 use crate::values::tracking::{Tracker, Walkable};
@@ -285,12 +286,29 @@ impl List {
         matches!(&self.form, ListForm::Large(nodes) if nodes.node_count() > CHEAP_NODE_COUNT_MAX)
     }
 
-    /// A deep copy.
+    /// Reserves space in `heap` for these elements, if the list has no memory yet.
+    pub fn reserve<'e>(&mut self, heap: &Heap, elements: impl ExactSizeIterator<Item = &'e [u8]> + Clone) {
+        if let ListForm::Small { elements: own, .. } = &mut self.form
+            && elements.clone().map(<[u8]>::len).sum::<usize>() <= SMALL_SIZE_MAX
+        {
+            own.reserve_in(heap, elements.len(), elements);
+        }
+    }
+
+    /// See [`crate::Object::relocate`].
+    pub(crate) fn relocate(&mut self, heap: &Heap) -> bool {
+        match &mut self.form {
+            ListForm::Small { elements, .. } => elements.relocate(heap),
+            ListForm::Large(_) => false,
+        }
+    }
+
+    /// A deep copy, in `heap` if it is small.
     #[must_use]
-    pub fn to_copy(&self) -> Self {
+    pub fn to_copy(&self, heap: &Heap) -> Self {
         let form = match &self.form {
             ListForm::Small { elements, listpack_size, is_quicklist } => ListForm::Small {
-                elements: elements.clone(),
+                elements: elements.to_copy(heap),
                 listpack_size: *listpack_size,
                 is_quicklist: *is_quicklist,
             },

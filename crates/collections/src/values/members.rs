@@ -124,6 +124,14 @@ impl<K: Member> Members<K> {
         }
     }
 
+    /// See [`crate::Object::relocate`].
+    pub(crate) fn relocate(&mut self, heap: &Heap) -> bool {
+        match self {
+            Self::One(single) => single.relocate(heap),
+            Self::Many(_) => false,
+        }
+    }
+
     /// Approximate number of allocations that it owns.
     pub(crate) fn allocation_count(&self) -> usize {
         match self {

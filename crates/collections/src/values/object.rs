@@ -125,13 +125,27 @@ impl Object {
         }
     }
 
+    /// Moves the memory of a small collection out of a sparse span of `heap`: that of a form with one block. Such
+    /// memory from the global allocator moves into the heap. Returns whether it has moved.
+    pub(crate) fn relocate(&mut self, heap: &Heap) -> bool {
+        match self {
+            Self::Set(set) => set.relocate(heap),
+            Self::SortedSet(set) => set.relocate(heap),
+            Self::Hash(hash) => hash.relocate(heap),
+            Self::List(list) => list.relocate(heap),
+            Self::Stream(_) => false,
+            #[cfg(test)]
+            Self::TestValue(_) => false,
+        }
+    }
+
     /// A deep copy with its larger parts in `heap`.
     #[must_use]
     pub fn to_copy(&self, heap: &Heap) -> Self {
         match self {
             Self::Set(set) => Self::Set(set.to_copy(heap)),
             Self::Hash(hash) => Self::Hash(hash.to_copy(heap)),
-            Self::List(list) => Self::List(list.to_copy()),
+            Self::List(list) => Self::List(list.to_copy(heap)),
             Self::SortedSet(set) => Self::SortedSet(set.to_copy(heap)),
             Self::Stream(stream) => Self::Stream(stream.clone()),
             #[cfg(test)]

@@ -204,6 +204,14 @@ impl Set {
         }
     }
 
+    /// See [`crate::Object::relocate`].
+    pub(crate) fn relocate(&mut self, heap: &Heap) -> bool {
+        match &mut self.form {
+            SetForm::Ints(ints) => ints.relocate(heap),
+            SetForm::Listpack(members) | SetForm::Hashtable(members) => members.relocate(heap),
+        }
+    }
+
     /// Whether dropping it may take long, because it has many allocations.
     #[must_use]
     pub fn is_costly_to_drop(&self) -> bool {

@@ -15,6 +15,7 @@
 //! Start reading at [`SortedSet::update`].
 
 mod brief;
+mod copying;
 mod cursor;
 mod large;
 mod leaf;
@@ -25,7 +26,6 @@ mod tree;
 
 pub use order::Bound;
 
-use crate::memory::heap::Heap;
 use crate::memory::prefetch;
 use crate::values::parameters::AllocContext;
 use crate::values::tracking::{Tracker, Walkable};
@@ -474,19 +474,6 @@ impl SortedSet {
     /// See [`crate::Object::tracked`].
     pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
         if let SortedSetForm::Large(large) = &self.form { Some(large.tracked()) } else { None }
-    }
-
-    pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
-        let form = match &self.form {
-            SortedSetForm::Brief { brief, is_skiplist } => {
-                SortedSetForm::Brief { brief: brief.to_copy(heap), is_skiplist: *is_skiplist }
-            }
-            SortedSetForm::Small { small, is_skiplist } => {
-                SortedSetForm::Small { small: small.to_copy(heap), is_skiplist: *is_skiplist }
-            }
-            SortedSetForm::Large(large) => SortedSetForm::Large(Box::new(large.to_copy(heap))),
-        };
-        Self { form }
     }
 
     pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {

@@ -59,6 +59,10 @@ fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<i64, CommandError> {
         if pair_count > limits.entry_count_max {
             hash.report_as_hashtable();
         }
+        let is_reserving = hash.len() == 0 && pair_count > 1;
+        if is_reserving {
+            hash.reserve(alloc.heap, args.tail(2).iter());
+        }
         for index in (2..args.len()).step_by(2) {
             let (field, value) = (args.at(index), args.at(index + 1));
             match hash.set(alloc, limits, field, value, ExpiryChange::Clear, due) {
@@ -69,6 +73,9 @@ fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<i64, CommandError> {
                     expired += 1;
                 }
             }
+        }
+        if is_reserving && (added as usize) < pair_count {
+            hash.shrink_if_roomy();
         }
     })?;
     note_expired(ctx, expired, key);

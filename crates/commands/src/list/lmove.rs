@@ -167,7 +167,8 @@ fn move_element(ctx: &mut Ctx<'_>, from: End, to: End, reply: Reply<'_>) -> Resu
         ctx.changed(EventClass::List, pop_event(from), source);
         return Ok(reply.bulk(&text));
     }
-    ctx.edit_or_new(destination, |list: &mut List, _| {
+    ctx.edit_or_new(destination, |list: &mut List, alloc| {
+        list.reserve(alloc.heap, std::iter::once(&text[..]));
         list.expect(1, text.len(), limits);
         list.push(to, &text);
     })?;

@@ -1,6 +1,6 @@
 //! `LPUSH`, `RPUSH`, `LPUSHX` and `RPUSHX`
 
-use collections::{End, List};
+use collections::{End, Heap, List};
 use keyspace::Key;
 use wire::request::Args;
 
@@ -83,7 +83,7 @@ fn rpushx(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
 
 fn push(ctx: &mut Ctx<'_>, args: Args<'_>, end: End, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (key, add) = (ctx.key(0), adding(ctx, args, end));
-    let len = ctx.edit_or_new(key, |list: &mut List, _| add(list))?;
+    let len = ctx.edit_or_new(key, |list: &mut List, alloc| add(list, alloc.heap))?;
     report(ctx, args, end, key);
     Ok(reply.integer(len as i64))
 }
@@ -95,18 +95,23 @@ fn push_if_exists(
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     let (key, add) = (ctx.key(0), adding(ctx, args, end));
-    let Some(len) = ctx.edit(key, |list: &mut List, _| add(list))? else { return Ok(reply.integer(0)) };
+    let Some(len) = ctx.edit(key, |list: &mut List, alloc| add(list, alloc.heap))? else {
+        return Ok(reply.integer(0));
+    };
     report(ctx, args, end, key);
     Ok(reply.integer(len as i64))
 }
 
 /// Returns a function that adds the elements of the request and returns the new length.
-fn adding<'a>(ctx: &Ctx<'_>, args: Args<'a>, end: End) -> impl FnOnce(&mut List) -> usize + use<'a> {
+fn adding<'a>(ctx: &Ctx<'_>, args: Args<'a>, end: End) -> impl FnOnce(&mut List, &Heap) -> usize + use<'a> {
     let limits = limits(ctx.config);
-    move |list| {
+    move |list, heap| {
         let elements = args.tail(2);
         let text_size = elements.iter().map(<[u8]>::len).sum();
         list.expect(elements.len(), text_size, limits);
+        if list.len() == 0 {
+            list.reserve(heap, elements.iter());
+        }
         elements.iter().for_each(|element| list.push(end, element));
         list.len()
     }

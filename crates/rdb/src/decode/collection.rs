@@ -67,7 +67,7 @@ pub(super) fn list(
             }
         }
     }
-    let mut list = list.finish();
+    let mut list = list.finish(context.alloc.heap);
     if is_quicklist {
         list.report_as_quicklist();
     } else {

@@ -17,6 +17,7 @@ mod caching;
 mod check_rdb;
 mod command_time;
 mod damaged_files;
+mod defragmentation;
 mod directories;
 mod diskless_loading;
 mod durable_replies;

@@ -8,6 +8,7 @@
 
 use super::{Field, FieldExpiry, FieldWas};
 use crate::entry::owned_entry::ExpiryChange;
+use crate::memory::heap::Heap;
 use crate::number::DecimalBuffer;
 use crate::packed::{Item, Packed};
 
@@ -71,9 +72,9 @@ fn with_text<R>(expiry: Option<i64>, use_text: impl FnOnce(&[u8]) -> R) -> R {
 }
 
 /// Pairs that do not expire, as pairs that may, with space for one expiry.
-pub(super) fn of_pairs(pairs: &Packed<2>) -> VolatilePairs {
+pub(super) fn of_pairs(heap: &Heap, pairs: &Packed<2>) -> VolatilePairs {
     let mut volatile = VolatilePairs::new();
-    volatile.reserve_bytes(pairs.len(), pairs.size() + pairs.len() + EXPIRY_SIZE_MAX);
+    volatile.reserve_bytes_in(heap, pairs.len(), pairs.size() + pairs.len() + EXPIRY_SIZE_MAX);
     let mut buffers = [DecimalBuffer::new(), DecimalBuffer::new()];
     let [field_buffer, value_buffer] = &mut buffers;
     for [field, value] in pairs {

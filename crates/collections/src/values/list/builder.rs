@@ -5,6 +5,7 @@ use super::limits::listpack_size;
 use super::node::ListNode;
 use super::nodes::Nodes;
 use super::{List, ListForm};
+use crate::memory::heap::Heap;
 use crate::packed::{Builder, Item};
 
 /// A list that a loader fills.
@@ -52,11 +53,11 @@ impl ListBuilder {
         self.run_listpack_size += listpack_size(item);
     }
 
-    /// The list.
+    /// The list, in `heap` if it is small.
     #[must_use]
-    pub fn finish(mut self) -> List {
+    pub fn finish(mut self, heap: &Heap) -> List {
         if self.nodes.is_none() {
-            let (elements, listpack_size) = (self.run.finish(), self.run_listpack_size as u32);
+            let (elements, listpack_size) = (self.run.finish(Some(heap)), self.run_listpack_size as u32);
             return List { form: ListForm::Small { elements, listpack_size, is_quicklist: false } };
         }
         self.end_run();
@@ -67,7 +68,7 @@ impl ListBuilder {
     fn end_run(&mut self) {
         let (len, size) = (self.run.len(), std::mem::take(&mut self.run_listpack_size));
         if len > 0 {
-            let mut node = ListNode::of_several(self.run.finish(), size);
+            let mut node = ListNode::of_several(self.run.finish(None), size);
             node.seal();
             self.push_node(node, size, len);
         } else {

@@ -110,6 +110,11 @@ impl Single {
         }
     }
 
+    /// See [`ByteBlock::relocate`].
+    pub(super) fn relocate(&mut self, heap: &Heap) -> bool {
+        self.block.relocate(heap)
+    }
+
     /// A copy in `heap`.
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
         Self { block: self.block.to_copy(heap) }

@@ -59,6 +59,11 @@ impl IntSet {
         self.block.memory_bytes()
     }
 
+    /// See [`ByteBlock::relocate`].
+    pub(crate) fn relocate(&mut self, heap: &Heap) -> bool {
+        self.block.relocate(heap)
+    }
+
     /// The integer at an index in ascending order, which must be below the length.
     #[inline]
     pub(crate) fn at(&self, index: usize) -> i64 {

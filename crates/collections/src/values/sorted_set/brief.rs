@@ -77,6 +77,11 @@ impl Brief {
         self.block.memory_bytes()
     }
 
+    /// See [`ByteBlock::relocate`].
+    pub(super) fn relocate(&mut self, heap: &Heap) -> bool {
+        self.block.relocate(heap)
+    }
+
     /// Whether one more member of this many bytes may be added.
     #[inline]
     pub(super) fn has_room_for(&self, member_size: usize) -> bool {

@@ -133,6 +133,11 @@ impl Small {
         self.bytes.memory_bytes()
     }
 
+    /// See [`ByteBlock::relocate`].
+    pub(super) fn relocate(&mut self, heap: &Heap) -> bool {
+        self.bytes.relocate(heap)
+    }
+
     /// A copy in `heap`.
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
         Self { bytes: self.bytes.to_copy(heap) }
