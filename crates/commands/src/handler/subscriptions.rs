@@ -1,10 +1,15 @@
 //! The subscriptions of a connection: the names given to `SUBSCRIBE` and similar commands.
 //!
-//! Plain data of one connection. The server keeps the subscribers of each name: see
+//! Plain data of one connection. The server keeps the subscribers of each name, and computes the hashes of names: see
 //! [`PubSub::subscribe`](crate::host::PubSub::subscribe).
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+
+use hashbrown::HashTable;
+use triomphe::ThinArc;
 
 use crate::session::{Session, SessionFlags};
 
@@ -32,70 +37,150 @@ pub const SUBSCRIPTION_KINDS: [SubscriptionKind; SUBSCRIPTION_KIND_COUNT] = [
     SubscriptionKind::Prefix,
 ];
 
-/// The names that a connection is subscribed to.
-#[derive(Default)]
-pub struct Subscriptions {
-    names: [BTreeSet<Arc<[u8]>>; SUBSCRIPTION_KIND_COUNT],
+/// The name of a channel, pattern or prefix, shared by all its users: a reference of one word to the bytes and their hash.
+/// All names of a server have hashes by one function, so tables of names need no other.
+#[derive(Clone)]
+pub struct Name(ThinArc<u64, u8>);
+
+impl Name {
+    /// Returns a name with these bytes, which have this hash.
+    #[must_use]
+    pub fn new(hash: u64, bytes: &[u8]) -> Self {
+        Self(ThinArc::from_header_and_slice(hash, bytes))
+    }
+
+    /// The hash that it was made with.
+    #[must_use]
+    #[inline]
+    pub fn hash_value(&self) -> u64 {
+        self.0.header.header
+    }
+
+    /// Whether it has these bytes, which have this hash.
+    #[must_use]
+    #[inline]
+    pub fn is(&self, hash: u64, bytes: &[u8]) -> bool {
+        self.hash_value() == hash && **self == *bytes
+    }
 }
 
-/// Bytes of memory per name in a connection's set: the reference and its share of a node. The text is shared
-/// between all subscribers.
-const NAME_SIZE: usize = 24;
+impl Deref for Name {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.0.slice
+    }
+}
+
+impl Borrow<[u8]> for Name {
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Name {}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.escape_ascii())
+    }
+}
+
+/// The names that a connection is subscribed to. The text of a name is shared between all subscribers.
+#[derive(Default)]
+pub struct Subscriptions {
+    names: [HashTable<Name>; SUBSCRIPTION_KIND_COUNT],
+}
+
+/// Number of names up to which [`Session::names_of`] sorts them: more would take long.
+const SORTED_COUNT_MAX: usize = 1000;
 
 impl Subscriptions {
-    /// Returns the names of a kind, in order.
-    #[must_use]
-    pub fn names(&self, kind: SubscriptionKind) -> &BTreeSet<Arc<[u8]>> {
-        &self.names[kind as usize]
+    /// Returns the names of a kind, in no order.
+    pub fn names(&self, kind: SubscriptionKind) -> impl Iterator<Item = &Name> {
+        self.names[kind as usize].iter()
     }
 
     /// Whether there are no subscriptions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.names.iter().all(BTreeSet::is_empty)
+        self.names.iter().all(HashTable::is_empty)
     }
 
     /// Returns the bytes of memory used.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let count: usize = self.names.iter().map(BTreeSet::len).sum();
-        size_of::<Self>() + count * NAME_SIZE
+        size_of::<Self>() + self.names.iter().map(HashTable::allocation_size).sum::<usize>()
     }
 }
 
 impl Session {
-    /// Whether it is subscribed to this name.
+    /// Returns the name with these bytes and this hash, if it is subscribed to it.
     #[must_use]
-    pub fn is_subscribed_to(&self, kind: SubscriptionKind, name: &[u8]) -> bool {
-        self.subscriptions.as_ref().is_some_and(|names| names.names(kind).contains(name))
+    pub fn subscribed_name(&self, kind: SubscriptionKind, hash: u64, bytes: &[u8]) -> Option<&Name> {
+        self.subscriptions.as_ref()?.names[kind as usize].find(hash, |name| name.is(hash, bytes))
     }
 
-    /// Returns the names of a kind that it is subscribed to.
+    /// Returns the names of a kind that it is subscribed to; up to a thousand in order.
     #[must_use]
-    pub fn names_of(&self, kind: SubscriptionKind) -> Vec<Arc<[u8]>> {
-        self.subscriptions.as_ref().map_or_else(Vec::new, |all| all.names(kind).iter().cloned().collect())
+    pub fn names_of(&self, kind: SubscriptionKind) -> Vec<Name> {
+        let mut names: Vec<Name> =
+            self.subscriptions.as_ref().map_or_else(Vec::new, |all| all.names(kind).cloned().collect());
+        if names.len() <= SORTED_COUNT_MAX {
+            names.sort_unstable();
+        }
+        names
     }
 
     /// Returns the number of names of a kind that it is subscribed to.
     #[must_use]
     pub fn name_count(&self, kind: SubscriptionKind) -> usize {
-        self.subscriptions.as_ref().map_or(0, |names| names.names(kind).len())
+        self.subscriptions.as_ref().map_or(0, |names| names.names[kind as usize].len())
     }
 
     /// Adds a subscription.
-    pub fn add_subscription(&mut self, kind: SubscriptionKind, name: Arc<[u8]>) {
-        let subscriptions = self.subscriptions.get_or_insert_default();
-        subscriptions.names[kind as usize].insert(name);
+    pub fn add_subscription(&mut self, kind: SubscriptionKind, name: Name) {
+        let names = &mut self.subscriptions.get_or_insert_default().names[kind as usize];
+        let hash = name.hash_value();
+        if names.find(hash, |known| *known == name).is_none() {
+            names.insert_unique(hash, name, Name::hash_value);
+        }
     }
 
-    /// Removes a subscription. Returns whether it existed.
-    pub fn remove_subscription(&mut self, kind: SubscriptionKind, name: &[u8]) -> bool {
-        let Some(subscriptions) = &mut self.subscriptions else { return false };
-        let existed = subscriptions.names[kind as usize].remove(name);
+    /// Removes a subscription. Returns its name, if it existed.
+    pub fn remove_subscription(&mut self, kind: SubscriptionKind, hash: u64, bytes: &[u8]) -> Option<Name> {
+        let subscriptions = self.subscriptions.as_mut()?;
+        let found = subscriptions.names[kind as usize].find_entry(hash, |name| name.is(hash, bytes));
+        let name = found.ok()?.remove().0;
         if subscriptions.is_empty() {
             self.subscriptions = None;
         }
-        existed
+        Some(name)
     }
 
     /// Whether it is subscribed to any channel or pattern.
@@ -124,20 +209,28 @@ mod tests {
     #[test]
     fn removed_subscriptions_leave_no_names() {
         let mut session = Session::new(1, Endpoints::none(""), &Users::new(&CATALOGUE));
-        session.add_subscription(SubscriptionKind::Channel, (*b"news").into());
-        session.add_subscription(SubscriptionKind::Channel, (*b"news").into());
-        session.add_subscription(SubscriptionKind::Pattern, (*b"n*").into());
+        // All with one hash: the bytes decide.
+        session.add_subscription(SubscriptionKind::Channel, Name::new(1, b"news"));
+        session.add_subscription(SubscriptionKind::Channel, Name::new(1, b"news"));
+        session.add_subscription(SubscriptionKind::Channel, Name::new(1, b"more"));
+        session.add_subscription(SubscriptionKind::Pattern, Name::new(1, b"n*"));
+        let is_subscribed =
+            |session: &Session, kind, name: &[u8]| session.subscribed_name(kind, 1, name).is_some();
         assert!(
-            session.is_subscribed_to(SubscriptionKind::Channel, b"news")
-                && !session.is_subscribed_to(SubscriptionKind::Pattern, b"news")
+            is_subscribed(&session, SubscriptionKind::Channel, b"news")
+                && !is_subscribed(&session, SubscriptionKind::Pattern, b"news")
         );
-        assert_eq!(session.name_count(SubscriptionKind::Channel), 1);
-        assert!(
-            session.remove_subscription(SubscriptionKind::Channel, b"news")
-                && !session.remove_subscription(SubscriptionKind::Channel, b"news")
+        assert_eq!(session.name_count(SubscriptionKind::Channel), 2);
+        assert_eq!(
+            session.names_of(SubscriptionKind::Channel),
+            [Name::new(1, b"more"), Name::new(1, b"news")]
         );
-        assert_eq!(session.names_of(SubscriptionKind::Pattern), [(*b"n*").into()]);
-        assert!(session.remove_subscription(SubscriptionKind::Pattern, b"n*"));
+        for name in [&b"news"[..], b"more"] {
+            assert!(session.remove_subscription(SubscriptionKind::Channel, 1, name).is_some());
+            assert!(session.remove_subscription(SubscriptionKind::Channel, 1, name).is_none());
+        }
+        assert_eq!(session.names_of(SubscriptionKind::Pattern), [Name::new(1, b"n*")]);
+        assert!(session.remove_subscription(SubscriptionKind::Pattern, 1, b"n*").is_some());
         assert!(session.subscriptions.is_none());
     }
 }

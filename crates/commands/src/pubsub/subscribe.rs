@@ -144,9 +144,7 @@ fn subscribe(
     }
     let mut out = reply.parts();
     for name in args.tail(1) {
-        if !ctx.session.is_subscribed_to(kind, name) {
-            ctx.host.subscribe(ctx.session, kind, name);
-        }
+        ctx.host.subscribe(ctx.session, kind, name);
         out.push(3);
         out.bulk(kind.subscribed_word());
         out.bulk(name);
@@ -184,7 +182,7 @@ fn unsubscribe(
 
 /// Unsubscribes from one name, if subscribed, and writes the reply in any case.
 fn end_one(ctx: &mut Ctx<'_>, kind: SubscriptionKind, name: Option<&[u8]>, out: &mut ReplyBuffer<'_>) {
-    if let Some(name) = name.filter(|name| ctx.session.is_subscribed_to(kind, name)) {
+    if let Some(name) = name {
         ctx.host.unsubscribe(ctx.session, kind, name, out);
     }
     out.push(3);

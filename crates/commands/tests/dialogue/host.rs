@@ -18,7 +18,7 @@ use commands::host::{
     TransferTarget, UserAdmin,
 };
 use commands::session::{Queued, Session};
-use commands::subscriptions::SubscriptionKind;
+use commands::subscriptions::{Name, SubscriptionKind};
 use commands::tracking::Redirection;
 use config::{Config, SetCaller};
 use keyspace::Latched;
@@ -217,7 +217,7 @@ impl MemoryReport for TestHost {
 
 impl PubSub for TestHost {
     fn subscribe(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]) {
-        session.add_subscription(kind, name.into());
+        session.add_subscription(kind, Name::new(0, name));
     }
 
     fn unsubscribe(
@@ -227,7 +227,7 @@ impl PubSub for TestHost {
         name: &[u8],
         _: &mut ReplyBuffer<'_>,
     ) {
-        session.remove_subscription(kind, name);
+        session.remove_subscription(kind, 0, name);
     }
 
     fn catch_up(&self, _: &mut Session, _: &mut ReplyBuffer<'_>) {}
@@ -237,7 +237,7 @@ impl PubSub for TestHost {
         0
     }
 
-    fn names(&self, _: SubscriptionKind) -> Vec<Arc<[u8]>> {
+    fn names(&self, _: SubscriptionKind) -> Vec<Name> {
         Vec::new()
     }
 

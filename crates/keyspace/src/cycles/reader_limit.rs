@@ -1,9 +1,10 @@
 //! Keeps the number of keys that are recorded for client-side caching below a limit.
 
-use base::Slot;
 use base::limits::SLOT_COUNT;
+use base::{DbIndex, Slot};
 
 use crate::latching::Latching;
+use crate::store::key::Key;
 
 impl Latching<'_> {
     /// Notifies and removes readers of random keys until at most `key_count_max` keys are recorded. Visits
@@ -28,7 +29,8 @@ impl Latching<'_> {
             let excess = keyspace.reader_totals.key_count().saturating_sub(key_count_max);
             for key in readers.some_keys(excess.min(left)) {
                 left -= 1;
-                let clients = readers.take(&key, &keyspace.reader_totals);
+                let hashed = Key::new(keyspace.hasher(), &key, DbIndex(0));
+                let clients = readers.take(hashed, &keyspace.reader_totals);
                 self.notify_readers(&key, clients);
             }
         }

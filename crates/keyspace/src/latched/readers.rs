@@ -8,7 +8,8 @@ impl Latched<'_> {
     /// Records that a client has read a key, whose slot is held for writing.
     pub fn record_reader(&mut self, key: Key<'_>, client: u64) {
         let keyspace = self.keyspace;
-        self.slot_data_mut(key.slot).readers_or_new().insert(key.bytes, client, &keyspace.reader_totals);
+        let readers = self.slot_data_mut(key.slot).readers_or_new();
+        readers.insert(key, client, keyspace.hasher(), &keyspace.reader_totals);
     }
 
     /// Notifies the readers of a key that it is not valid any more.

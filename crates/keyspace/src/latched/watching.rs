@@ -72,7 +72,7 @@ impl Latched<'_> {
             data.note_change(key, &self.keyspace.places, now, &mut self.deferred.ready);
         }
         if data.has_readers() {
-            let readers = data.readers_or_new().take(key.bytes, &self.keyspace.reader_totals);
+            let readers = data.readers_or_new().take(key, &self.keyspace.reader_totals);
             self.notify_readers(key.bytes, readers);
         }
     }
@@ -88,7 +88,7 @@ impl Latched<'_> {
         let data = self.slot_data_mut(key.slot);
         data.note_change(key, &keyspace.places, now, &mut ready);
         if data.has_readers() {
-            let readers = data.readers_or_new().take(key.bytes, &keyspace.reader_totals);
+            let readers = data.readers_or_new().take(key, &keyspace.reader_totals);
             self.notify_readers(key.bytes, readers);
         }
         self.deferred.ready = ready;

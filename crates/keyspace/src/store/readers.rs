@@ -12,13 +12,29 @@
 
 use std::collections::BTreeSet;
 
-use sync::HashMap;
+use base::limits::SLOT_BITS;
+use collections::KeyHasher;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use sync::atomic::{AtomicUsize, Ordering};
+
+use crate::store::key::Key;
 
 /// Which clients have read the keys of a slot.
 #[derive(Default)]
 pub(crate) struct Readers {
-    keys: HashMap<Box<[u8]>, Clients>,
+    keys: HashTable<ReadKey>,
+}
+
+/// A key, and the clients that have read it.
+struct ReadKey {
+    key: Box<[u8]>,
+    clients: Clients,
+}
+
+/// The hash of a key for its slot's table, which uses the top bits too: those the keys of a slot have in common.
+fn place_of(hash: u64) -> u64 {
+    hash.rotate_left(SLOT_BITS)
 }
 
 /// Clients by number. Nearly always there is one, for which a set would take four times the memory.
@@ -110,11 +126,19 @@ impl Readers {
         self.keys.is_empty()
     }
 
-    pub(crate) fn insert(&mut self, key: &[u8], client: u64, reader_totals: &ReaderTotals) {
-        let is_new = match self.keys.get_mut(key) {
-            Some(clients) => clients.insert(client),
-            None => {
-                self.keys.insert(key.into(), Clients::one(client));
+    /// Adds a reader of a key, whose hash is by `hasher`.
+    pub(crate) fn insert(
+        &mut self,
+        key: Key<'_>,
+        client: u64,
+        hasher: &KeyHasher,
+        reader_totals: &ReaderTotals,
+    ) {
+        let hash_of = |known: &ReadKey| place_of(hasher.hash(&known.key));
+        let is_new = match self.keys.entry(place_of(key.hash), |known| *known.key == *key.bytes, hash_of) {
+            Entry::Occupied(mut known) => known.get_mut().clients.insert(client),
+            Entry::Vacant(place) => {
+                place.insert(ReadKey { key: key.bytes.into(), clients: Clients::one(client) });
                 reader_totals.keys.fetch_add(1, Ordering::Relaxed);
                 true
             }
@@ -125,8 +149,9 @@ impl Readers {
     }
 
     /// Removes and returns the readers of a key.
-    pub(crate) fn take(&mut self, key: &[u8], reader_totals: &ReaderTotals) -> Option<Clients> {
-        let clients = self.keys.remove(key)?;
+    pub(crate) fn take(&mut self, key: Key<'_>, reader_totals: &ReaderTotals) -> Option<Clients> {
+        let found = self.keys.find_entry(place_of(key.hash), |known| *known.key == *key.bytes);
+        let clients = found.ok()?.remove().0.clients;
         reader_totals.subtract(1, clients.len());
         if self.keys.is_empty() {
             *self = Self::default();
@@ -136,33 +161,53 @@ impl Readers {
 
     /// Up to `count` of the keys.
     pub(crate) fn some_keys(&self, count: usize) -> Vec<Box<[u8]>> {
-        self.keys.keys().take(count).cloned().collect()
+        self.keys.iter().take(count).map(|known| known.key.clone()).collect()
     }
 
     /// Removes all readers without notifying them.
     pub(crate) fn clear(&mut self, reader_totals: &ReaderTotals) {
-        reader_totals.subtract(self.keys.len(), self.keys.values().map(Clients::len).sum());
+        reader_totals.subtract(self.keys.len(), self.keys.iter().map(|known| known.clients.len()).sum());
         *self = Self::default();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use base::DbIndex;
+
     use super::*;
 
     #[test]
     fn reader_counts_are_exact() {
         let (mut readers, reader_totals) = (Readers::default(), ReaderTotals::default());
-        for (key, client) in [(b"a", 1), (b"a", 2), (b"a", 1), (b"b", 1)] {
-            readers.insert(key, client, &reader_totals);
+        let hasher = KeyHasher::new([1, 2, 3, 4]);
+        let key = |bytes| Key::new(&hasher, bytes, DbIndex(0));
+        for (bytes, client) in [(b"a", 1), (b"a", 2), (b"a", 1), (b"b", 1)] {
+            readers.insert(key(bytes), client, &hasher, &reader_totals);
         }
         assert_eq!((reader_totals.key_count(), reader_totals.reader_count()), (2, 3));
-        let taken = readers.take(b"a", &reader_totals).expect("it has readers");
+        let taken = readers.take(key(b"a"), &reader_totals).expect("it has readers");
         assert_eq!((taken.iter().collect::<Vec<_>>(), taken.len()), (vec![1, 2], 2));
-        assert_eq!(readers.take(b"a", &reader_totals), None);
+        assert_eq!(readers.take(key(b"a"), &reader_totals), None);
         assert_eq!((reader_totals.key_count(), reader_totals.reader_count()), (1, 1));
         readers.clear(&reader_totals);
         assert_eq!((reader_totals.key_count(), reader_totals.reader_count()), (0, 0));
         assert!(readers.is_empty());
+    }
+
+    #[test]
+    fn keys_are_found_after_the_table_has_grown() {
+        let (mut readers, reader_totals) = (Readers::default(), ReaderTotals::default());
+        let hasher = KeyHasher::new([1, 2, 3, 4]);
+        let names: Vec<[u8; 4]> = (0..1000_u32).map(u32::to_le_bytes).collect();
+        for name in &names {
+            readers.insert(Key::new(&hasher, name, DbIndex(0)), 7, &hasher, &reader_totals);
+        }
+        assert_eq!((reader_totals.key_count(), readers.some_keys(2000).len()), (1000, 1000));
+        for name in &names {
+            let taken = readers.take(Key::new(&hasher, name, DbIndex(0)), &reader_totals);
+            assert_eq!(taken, Some(Clients::one(7)));
+        }
+        assert!(readers.is_empty() && reader_totals.reader_count() == 0);
     }
 }

@@ -262,9 +262,11 @@ impl Others {
 
 #[cfg(test)]
 mod tests {
-    use collections::Heap;
+    use base::DbIndex;
+    use collections::{Heap, KeyHasher};
 
     use super::*;
+    use crate::store::key::Key;
     use crate::store::readers::ReaderTotals;
 
     #[test]
@@ -296,15 +298,17 @@ mod tests {
     #[test]
     fn a_slot_is_observed_while_its_lists_are_nonempty() {
         let reader_totals = ReaderTotals::default();
+        let hasher = KeyHasher::new([1, 2, 3, 4]);
+        let key = Key::new(&hasher, b"key", DbIndex(0));
         let mut data = SlotData::new();
         data.table_mut(TablePlace::numbered(3));
         assert!(!data.is_observed());
         for _ in 0..2 {
             data.watches_or_new();
             assert!(!data.is_observed());
-            data.readers_or_new().insert(b"key", 7, &reader_totals);
+            data.readers_or_new().insert(key, 7, &hasher, &reader_totals);
             assert!(data.is_observed());
-            data.readers_or_new().take(b"key", &reader_totals);
+            data.readers_or_new().take(key, &reader_totals);
             data.note_removal();
             assert!(!data.is_observed());
         }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use commands::subscriptions::Name;
+
 use crate::connection::token::Token;
 
 /// The fixed part of an invalidation's size in the mail, in bytes.
@@ -24,7 +26,7 @@ pub struct Invalidation {
 /// Keys with a prefix that changed in one turn of a worker.
 pub struct Broadcast {
     /// The common prefix.
-    pub prefix: Arc<[u8]>,
+    pub prefix: Name,
     /// The keys, each with the client that changed it last.
     pub changed: Vec<(Arc<[u8]>, u64)>,
     /// All keys as an array.

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use commands::subscriptions::SubscriptionKind;
+use commands::subscriptions::{Name, SubscriptionKind};
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// The fixed part of a message's size in the mail, besides its text, in bytes.
@@ -35,7 +35,7 @@ pub struct Heading {
     /// The stamp of the channel's audience; 0 if it has none.
     pub stamp: u64,
     /// The patterns that the channel matches, each with the stamp of its audience.
-    pub patterns: Vec<(Arc<[u8]>, u64)>,
+    pub patterns: Vec<(Name, u64)>,
 }
 
 impl Message {
@@ -148,7 +148,7 @@ mod tests {
     fn forms() {
         let heading = |kind, patterns| Heading { kind, stamp: 0, patterns };
         let message = Message::new(
-            heading(SubscriptionKind::Channel, vec![((*b"n*").into(), 0)]),
+            heading(SubscriptionKind::Channel, vec![(Name::new(0, b"n*"), 0)]),
             b"news",
             b"hi",
             4096,

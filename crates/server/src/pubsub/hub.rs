@@ -13,9 +13,9 @@
 //! 5. Prefixes have a table of their own, behind a lock, under which their mail is posted; so have
 //!    redirections. Locks are acquired in this order: one of `orders`, that of the prefixes, those within names.
 //!
-//! Cost: a publisher never waits, and writes to a cache line of its own worker. A client's `PUBLISH` also
-//! acquires one lock of [`ORDER_COUNT`], so that all subscribers get the messages of a channel in one order.
-//! The latch of a key's slot orders its events.
+//! Cost: a publisher writes to a cache line of its own worker, and shares the lock of the channel's shard while it reads the
+//! audience. A client's `PUBLISH` also acquires one lock of [`ORDER_COUNT`], so that all subscribers get the messages of
+//! a channel in one order. The latch of a key's slot orders its events.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use base::limits::{REPLAY_THREAD, THREAD_COUNT_MAX};
 use commands::session::Session;
-use commands::subscriptions::SubscriptionKind;
+use commands::subscriptions::{Name, SubscriptionKind};
 use commands::table::ResolvedCommand;
 use commands::tracking::Redirection;
 use config::Config;
@@ -32,7 +32,8 @@ use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sync::{HashMap, Inside, Mutex, MutexGuard, OnceLock, Padded, Passage, RandomState};
 use wire::request::Args;
 
-use super::names::{Audience, Channels, NamedAudience, Patterns};
+use super::channels::Channels;
+use super::names::{Audience, NamedAudience, Patterns};
 use crate::connection::registry::Registry;
 use crate::mail::message::{Heading, Message, SHARED_TEXT_SIZE_MIN};
 use crate::mail::{Mail, Workers};
@@ -76,7 +77,7 @@ pub struct Hub {
 #[derive(Default)]
 pub(super) struct Caching {
     /// The audiences of broadcast mode, by prefix.
-    pub prefixes: HashMap<Arc<[u8]>, Audience>,
+    pub prefixes: HashMap<Name, Audience>,
     /// The targets of connections that redirect their invalidations, by client id.
     pub redirections: BTreeMap<u64, Redirection>,
 }
@@ -186,13 +187,24 @@ impl Hub {
         self.workers
     }
 
+    /// Returns the hash of a name, by which all tables of names find it.
+    #[inline]
+    pub fn hash(&self, name: &[u8]) -> u64 {
+        self.hasher.hash_one(name)
+    }
+
+    /// The channels of a kind.
+    fn channels_of(&self, kind: SubscriptionKind) -> &Channels {
+        if kind == SubscriptionKind::ShardChannel { &self.shard_channels } else { &self.channels }
+    }
+
     /// Changes the audience of a name of any kind but prefixes. Returns the shared name, and the audience's stamp.
     fn change(
         &self,
         kind: SubscriptionKind,
-        name: &[u8],
+        (hash, name): (u64, &[u8]),
         change: impl Fn(&mut Audience),
-    ) -> (Arc<[u8]>, u64) {
+    ) -> (Name, u64) {
         let mut stamp = 0;
         let mut stamped = |audience: &mut Audience| {
             change(audience);
@@ -201,22 +213,23 @@ impl Hub {
             audience.stamp = stamp;
         };
         let shared = match kind {
-            SubscriptionKind::Channel => self.channels.change(name, &mut stamped),
-            SubscriptionKind::ShardChannel => self.shard_channels.change(name, &mut stamped),
-            SubscriptionKind::Pattern => self.patterns.change(name, &mut stamped),
+            SubscriptionKind::Channel | SubscriptionKind::ShardChannel => {
+                self.channels_of(kind).change(hash, name, &mut stamped)
+            }
+            SubscriptionKind::Pattern => self.patterns.change(hash, name, &mut stamped),
             SubscriptionKind::Prefix => unreachable!("prefixes have a table of their own"),
         };
         (shared, stamp)
     }
 
-    /// Counts a subscription of a connection of a worker. Returns the shared name, and the stamp from which on
+    /// Counts a subscription of a connection of a worker to a name, given with its hash. Returns the shared name, and the stamp from which on
     /// the connection gets messages.
-    pub fn begin(&self, kind: SubscriptionKind, name: &[u8], thread: usize) -> (Arc<[u8]>, u64) {
+    pub fn begin(&self, kind: SubscriptionKind, name: (u64, &[u8]), thread: usize) -> (Name, u64) {
         self.change(kind, name, |audience| audience.add(thread))
     }
 
     /// Ends a subscription of a connection of a worker. Returns the stamp from which on the connection gets no messages.
-    pub fn end(&self, kind: SubscriptionKind, name: &[u8], thread: usize) -> u64 {
+    pub fn end(&self, kind: SubscriptionKind, name: (u64, &[u8]), thread: usize) -> u64 {
         self.change(kind, name, |audience| audience.remove(thread)).1
     }
 
@@ -226,11 +239,11 @@ impl Hub {
     }
 
     /// Adds a connection of a worker in broadcast mode to a prefix; `meanwhile` runs while no broadcast is posted.
-    pub fn begin_prefix(&self, prefix: &[u8], thread: usize, meanwhile: impl FnOnce()) -> Arc<[u8]> {
+    pub fn begin_prefix(&self, prefix: &[u8], thread: usize, meanwhile: impl FnOnce()) -> Name {
         let prefixes = &mut self.lock_caching().prefixes;
-        let known = prefixes.get_key_value(prefix).map(|(shared, _)| Arc::clone(shared));
-        let shared = known.unwrap_or_else(|| Arc::from(prefix));
-        prefixes.entry(Arc::clone(&shared)).or_default().add(thread);
+        let known = prefixes.get_key_value(prefix).map(|(shared, _)| shared.clone());
+        let shared = known.unwrap_or_else(|| Name::new(self.hash(prefix), prefix));
+        prefixes.entry(shared.clone()).or_default().add(thread);
         self.prefix_count.store(prefixes.len() as u32, Ordering::SeqCst);
         meanwhile();
         shared
@@ -256,7 +269,7 @@ impl Hub {
     pub fn change_thread(
         &self,
         (client, is_tracking): (u64, bool),
-        names: &[(SubscriptionKind, Arc<[u8]>)],
+        names: &[(SubscriptionKind, Name)],
         (from, to): (usize, usize),
         meanwhile: impl FnOnce(u64),
     ) {
@@ -270,7 +283,7 @@ impl Hub {
         let since = self.changes.load(Ordering::SeqCst) + 1;
         for (kind, name) in names {
             if *kind != SubscriptionKind::Prefix {
-                self.change(*kind, name, |audience| {
+                self.change(*kind, (name.hash_value(), name), |audience| {
                     audience.remove(from);
                     audience.add(to);
                 });
@@ -285,15 +298,24 @@ impl Hub {
     /// Sends a client's message from its worker to all subscribers, one mail for each worker. Returns the
     /// number of subscribers. All subscribers get the messages of a channel in the same order.
     pub fn publish(&self, sender: usize, kind: SubscriptionKind, channel: &[u8], text: &[u8]) -> u64 {
-        let _order = lock(&self.orders[self.hasher.hash_one(channel) as usize % ORDER_COUNT]);
-        self.post(sender, kind, channel, text)
+        let hash = self.hash(channel);
+        let _order = lock(&self.orders[hash as usize % ORDER_COUNT]);
+        self.post_to(sender, kind, (hash, channel), text)
     }
 
     /// Publishes without waiting or ordering: called under the latch that orders the events of a key.
     pub fn post(&self, sender: usize, kind: SubscriptionKind, channel: &[u8], text: &[u8]) -> u64 {
+        self.post_to(sender, kind, (self.hash(channel), channel), text)
+    }
+
+    fn post_to(
+        &self,
+        sender: usize,
+        kind: SubscriptionKind,
+        (hash, channel): (u64, &[u8]),
+        text: &[u8],
+    ) -> u64 {
         let _inside = self.passage.enter(sender);
-        let channels =
-            if kind == SubscriptionKind::ShardChannel { &self.shard_channels } else { &self.channels };
         let mut threads = ThreadSet::default();
         let mut count = 0;
         let mut count_audience = |audience: &Audience| {
@@ -301,12 +323,12 @@ impl Hub {
             count += audience.count();
             audience.stamp
         };
-        let stamp = channels.with_audience(channel, &mut count_audience).unwrap_or(0);
+        let stamp = self.channels_of(kind).with_audience(hash, channel, &mut count_audience).unwrap_or(0);
         let mut matching = Vec::new();
         if kind == SubscriptionKind::Channel && self.patterns.len() > 0 {
             self.patterns.for_each(|NamedAudience { name, audience }| {
                 if base::glob::matches(name, channel) {
-                    matching.push((Arc::clone(name), count_audience(audience)));
+                    matching.push((name.clone(), count_audience(audience)));
                 }
             });
         }
@@ -371,9 +393,8 @@ impl Hub {
     pub fn is_audience_congested(&self, kind: SubscriptionKind, channel: &[u8]) -> bool {
         let is_congested =
             |audience: &Audience| audience.threads().any(|thread| self.is_thread_congested(thread));
-        let channels =
-            if kind == SubscriptionKind::ShardChannel { &self.shard_channels } else { &self.channels };
-        let mut found = channels.with_audience(channel, is_congested).unwrap_or(false);
+        let hash = self.hash(channel);
+        let mut found = self.channels_of(kind).with_audience(hash, channel, is_congested).unwrap_or(false);
         if kind == SubscriptionKind::Channel && !found {
             self.patterns.for_each(|NamedAudience { name, audience }| {
                 found = found || (is_congested(audience) && base::glob::matches(name, channel));
@@ -420,7 +441,7 @@ impl Hub {
 
     /// The names of a kind with subscribers.
     #[must_use]
-    pub fn names(&self, kind: SubscriptionKind) -> Vec<Arc<[u8]>> {
+    pub fn names(&self, kind: SubscriptionKind) -> Vec<Name> {
         match kind {
             SubscriptionKind::Channel => self.channels.names(),
             SubscriptionKind::ShardChannel => self.shard_channels.names(),
@@ -433,8 +454,9 @@ impl Hub {
     #[must_use]
     pub fn subscriber_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64 {
         let count = match kind {
-            SubscriptionKind::Channel => self.channels.with_audience(name, Audience::count),
-            SubscriptionKind::ShardChannel => self.shard_channels.with_audience(name, Audience::count),
+            SubscriptionKind::Channel | SubscriptionKind::ShardChannel => {
+                self.channels_of(kind).with_audience(self.hash(name), name, Audience::count)
+            }
             SubscriptionKind::Pattern => self.patterns.with_audience(name, Audience::count),
             SubscriptionKind::Prefix => self.lock_caching().prefixes.get(name).map(Audience::count),
         };
@@ -443,153 +465,4 @@ impl Hub {
 }
 
 #[cfg(test)]
-mod tests {
-    use keyspace::Clients;
-
-    use super::*;
-    use crate::connection::record::ClientRecord;
-    use crate::connection::token::Token;
-    use commands::session::{Endpoints, SessionFlags};
-    use commands::subscriptions::SUBSCRIPTION_KINDS;
-
-    fn hub() -> Hub {
-        Hub::new(Box::leak(Box::new(Workers::all_open())))
-    }
-
-    #[test]
-    fn names_exist_while_they_have_subscribers() {
-        let hub = hub();
-        hub.begin(SubscriptionKind::Channel, b"news", 0);
-        hub.begin(SubscriptionKind::Channel, b"news", 3);
-        hub.begin(SubscriptionKind::Pattern, b"n*", 3);
-        assert_eq!(
-            (
-                hub.name_count(SubscriptionKind::Channel),
-                hub.subscriber_count(SubscriptionKind::Channel, b"news")
-            ),
-            (1, 2)
-        );
-        assert_eq!(hub.publish(0, SubscriptionKind::Channel, b"news", b""), 3);
-        assert_eq!(hub.publish(0, SubscriptionKind::Channel, b"nothing", b""), 1);
-        assert_eq!(hub.publish(0, SubscriptionKind::ShardChannel, b"news", b""), 0);
-        hub.begin_prefix(b"n", 3, || ());
-        assert_eq!(
-            (hub.name_count(SubscriptionKind::Prefix), hub.subscriber_count(SubscriptionKind::Prefix, b"n")),
-            (1, 1)
-        );
-        hub.end_prefix(b"n", 3, || ());
-        hub.end(SubscriptionKind::Channel, b"news", 0);
-        hub.end(SubscriptionKind::Channel, b"news", 3);
-        hub.end(SubscriptionKind::Pattern, b"n*", 3);
-        assert!(
-            SUBSCRIPTION_KINDS.iter().all(|kind| hub.name_count(*kind) == 0 && hub.names(*kind).is_empty())
-        );
-    }
-
-    #[test]
-    fn a_worker_gets_one_mail_for_any_number_of_subscribers() {
-        let hub = hub();
-        for _ in 0..5 {
-            hub.begin(SubscriptionKind::Channel, b"c", 1);
-        }
-        hub.begin(SubscriptionKind::Pattern, b"?", 1);
-        hub.begin(SubscriptionKind::Channel, b"c", 2);
-        assert_eq!(hub.publish(0, SubscriptionKind::Channel, b"c", b"x"), 7);
-        let unread = |thread: usize| hub.workers.handle(thread).mailbox().unread_count();
-        assert_eq!([0, 1, 2].map(unread), [0, 1, 1]);
-    }
-
-    #[test]
-    fn messages_reach_exactly_the_counted_subscribers() {
-        let hub = hub();
-        let posted = |thread: usize| {
-            let mut mail = Vec::new();
-            hub.workers.handle(thread).mailbox().drain(&mut mail);
-            let stamps = mail.into_iter().map(|mail| match mail {
-                Mail::Published(message) => message.heading.stamp,
-                _ => panic!("a message"),
-            });
-            stamps.collect::<Vec<_>>()
-        };
-        let (_, first) = hub.begin(SubscriptionKind::Channel, b"c", 1);
-        hub.publish(0, SubscriptionKind::Channel, b"c", b"");
-        let (name, second) = hub.begin(SubscriptionKind::Channel, b"c", 1);
-        hub.post(0, SubscriptionKind::Channel, b"c", b"");
-        assert_eq!(posted(1), [first, second]);
-        assert!(first < second);
-        // Later messages go to the new worker, with a stamp from which on they are for the moved connection.
-        let mut since = 0;
-        let names = [(SubscriptionKind::Channel, name)];
-        hub.change_thread((7, false), &names, (1, 2), |stamp| since = stamp);
-        assert_eq!(hub.publish(0, SubscriptionKind::Channel, b"c", b""), 2);
-        assert!(since > second && posted(2)[0] >= since && posted(1)[0] >= since);
-    }
-
-    #[test]
-    fn a_worker_with_a_backlog_delays_its_publishers() {
-        let hub = hub();
-        hub.begin(SubscriptionKind::Channel, b"c", 1);
-        hub.begin(SubscriptionKind::Channel, b"d", 2);
-        hub.begin(SubscriptionKind::Pattern, b"c?", 1);
-        let text = vec![b'x'; BACKLOG_SIZE_MAX as usize];
-        let heading = Heading { kind: SubscriptionKind::Channel, stamp: 0, patterns: Vec::new() };
-        let size = Message::new(heading, b"c", &text, usize::MAX).size();
-        assert!(!hub.is_congested());
-        hub.publish(3, SubscriptionKind::Channel, b"c", &text);
-        hub.publish(3, SubscriptionKind::Channel, b"c", &text);
-        hub.publish(4, SubscriptionKind::Channel, b"d", b"");
-        assert!(hub.is_congested() && hub.is_thread_congested(1) && !hub.is_thread_congested(2));
-        assert_eq!(
-            (hub.take_congested_target(3), hub.take_congested_target(3), hub.take_congested_target(4)),
-            (Some(1), None, None)
-        );
-        let waits = [&b"c"[..], b"cc", b"d", b"e"]
-            .map(|name| hub.is_audience_congested(SubscriptionKind::Channel, name));
-        assert_eq!(waits, [true, true, false, false]);
-        assert!(!hub.is_audience_congested(SubscriptionKind::ShardChannel, b"c"));
-        hub.delivered(1, size);
-        assert!(hub.is_congested());
-        hub.delivered(1, size);
-        assert!(!hub.is_congested());
-    }
-
-    #[test]
-    fn invalidations_follow_a_moved_connection() {
-        let hub = hub();
-        let clients: &'static Registry = Box::leak(Box::new(Registry::default()));
-        hub.set_registry(clients);
-        let record = Arc::new(ClientRecord::new(7, Endpoints::none("")));
-        record.session.flags.set(u64::from(SessionFlags::TRACKING.bits()));
-        record.token.set(Token::new(1, 0, 0).0);
-        clients.insert(&record);
-        let unread = |thread: usize| hub.workers.handle(thread).mailbox().unread_count();
-        std::thread::scope(|scope| {
-            hub.change_thread((7, true), &[], (1, 2), |_| {
-                scope.spawn(|| hub.invalidate(0, b"key", &Clients::one(7), 9));
-                // It waits for the end of the move, or has sent the message to the old worker.
-                while hub.passage.step_count(0) == 0 && unread(1) == 0 {
-                    std::thread::yield_now();
-                }
-                record.token.set(Token::new(2, 0, 0).0);
-            });
-        });
-        assert_eq!([1, 2].map(unread), [0, 1]);
-    }
-
-    #[test]
-    fn publishers_wait_only_for_the_move_of_a_connection_that_may_receive() {
-        let hub = hub();
-        let closes = |client: u64, is_tracking: bool, names: &[(SubscriptionKind, Arc<[u8]>)]| {
-            let mut is_closed = false;
-            hub.change_thread((client, is_tracking), names, (1, 2), |_| is_closed = hub.passage.is_closed());
-            is_closed
-        };
-        let (name, _) = hub.begin(SubscriptionKind::Channel, b"c", 1);
-        hub.set_redirection(8, Some(Redirection { target: 9, ..Redirection::default() }));
-        assert!(!closes(7, false, &[]));
-        assert!(closes(7, true, &[]) && closes(9, false, &[]));
-        assert!(closes(7, false, &[(SubscriptionKind::Channel, name)]));
-        hub.set_redirection(8, None);
-        assert!(!closes(9, false, &[]));
-    }
-}
+mod tests;

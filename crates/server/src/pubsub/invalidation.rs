@@ -5,10 +5,11 @@
 //! in broadcast mode get the changes of a turn together, before its replies are sent ([`Hub::broadcast`]).
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use commands::session::{Session, SessionFlags};
-use commands::subscriptions::SubscriptionKind;
+use commands::subscriptions::{Name, SubscriptionKind};
 use keyspace::{ChangedKey, Clients};
 use wire::reply::{Protocol, ReplyBuffer};
 
@@ -185,11 +186,11 @@ impl Hub {
         let keys: BTreeMap<Arc<[u8]>, u64> =
             changed.drain(..).map(|changed| (Arc::from(changed.key), changed.by)).collect();
         let caching = self.lock_caching();
-        let mut names: Vec<&Arc<[u8]>> = caching.prefixes.keys().collect();
+        let mut names: Vec<&Name> = caching.prefixes.keys().collect();
         names.sort_unstable();
         for prefix in names {
             let changed: Vec<(Arc<[u8]>, u64)> = keys
-                .range(Arc::clone(prefix)..)
+                .range::<[u8], _>((Bound::Included(&**prefix), Bound::Unbounded))
                 .take_while(|(key, _)| key.starts_with(prefix))
                 .map(|(key, by)| (Arc::clone(key), *by))
                 .collect();
@@ -197,7 +198,7 @@ impl Hub {
                 continue;
             }
             let all: Vec<&[u8]> = changed.iter().map(|(key, _)| &key[..]).collect();
-            let broadcast = Arc::new(Broadcast { prefix: Arc::clone(prefix), keys: array_of(&all), changed });
+            let broadcast = Arc::new(Broadcast { prefix: prefix.clone(), keys: array_of(&all), changed });
             for thread in caching.prefixes[prefix].threads() {
                 self.expect(None, thread, broadcast.size());
                 self.workers().post(thread, Mail::Broadcast(Arc::clone(&broadcast)));
@@ -210,7 +211,7 @@ impl Hub {
     fn redirect_broadcast(&self, caching: &Caching, broadcast: &Broadcast) {
         let mut all = None;
         for (client, redirection) in &caching.redirections {
-            if redirection.prefixes.binary_search(&broadcast.prefix).is_err() {
+            if redirection.prefixes.binary_search_by(|known| (**known).cmp(&*broadcast.prefix)).is_err() {
                 continue;
             }
             let keys: Arc<[u8]> = if redirection.skips_own {

@@ -1,5 +1,5 @@
 //! The subscriptions of a worker: its mail, numbered in the order of arrival, and for each name its subscribed
-//! connections.
+//! connections (`subscribers.rs`).
 //!
 //! Touched by its own worker only: by the worker itself between commands, and by handlers through the host.
 //! Invariants:
@@ -12,19 +12,18 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use commands::session::{Session, SessionFlags};
-use commands::subscriptions::{SUBSCRIPTION_KINDS, SubscriptionKind, Subscriptions};
-use sync::HashMap;
+use commands::subscriptions::{Name, SUBSCRIPTION_KINDS, SubscriptionKind, Subscriptions};
 use wire::reply::ReplyBuffer;
 
 use super::hub::Hub;
 use super::invalidation::write_invalidation_of_all;
+use super::subscribers::{Receivers, SubscribersByName};
 use crate::connection::Connection;
 use crate::connection::token::Token;
 use crate::mail::invalidation::{Broadcast, Invalidation};
-use crate::mail::message::{Message, MessageForm};
+use crate::mail::message::{Heading, Message, MessageForm};
 use crate::mail::{Mail, WorkerHandle};
 
 /// The local subscriptions of a worker.
@@ -34,6 +33,8 @@ pub struct LocalSubscriptions {
     handle: &'static WorkerHandle,
     inbox: RefCell<Inbox>,
     subscribers: RefCell<SubscribersByName>,
+    /// The number of the oldest joins that are settled once the mail up to a number is handled.
+    settling: Cell<Option<(usize, u64)>>,
     /// The connection whose requests are being executed.
     current_client: Cell<Token>,
     /// Messages for a connection that unsubscribed within a transaction, to be sent after the transaction.
@@ -50,90 +51,10 @@ struct Inbox {
 }
 
 /// A subscription that has ended, and the stamp from which on it gets no messages.
-type Ended<'a> = (SubscriptionKind, &'a [u8], u64);
+type Ended<'a> = (SubscriptionKind, &'a Name, u64);
 
-/// The connections subscribed to a name, each with the stamp from which on it is; for a prefix, with the number
-/// of the last mail before the subscription.
-#[derive(Default)]
-enum Subscribers {
-    #[default]
-    Nobody,
-    /// The common case where names are very many.
-    One(Token, u64),
-    Several(HashMap<Token, u64>),
-}
-
-impl Subscribers {
-    fn is_empty(&self) -> bool {
-        match self {
-            Self::Nobody => true,
-            Self::One(..) => false,
-            Self::Several(all) => all.is_empty(),
-        }
-    }
-
-    fn since(&self, token: Token) -> Option<u64> {
-        match self {
-            Self::Nobody => None,
-            Self::One(only, since) => (*only == token).then_some(*since),
-            Self::Several(all) => all.get(&token).copied(),
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (Token, u64)> {
-        let (one, several) = match self {
-            Self::Nobody => (None, None),
-            Self::One(token, since) => (Some((*token, *since)), None),
-            Self::Several(all) => (None, Some(all)),
-        };
-        let several = several.into_iter().flatten().map(|(token, since)| (*token, *since));
-        one.into_iter().chain(several)
-    }
-
-    fn insert(&mut self, token: Token, since: u64) {
-        match self {
-            Self::Nobody => *self = Self::One(token, since),
-            Self::One(only, earlier) if *only != token => {
-                *self = Self::Several(HashMap::from_iter([(*only, *earlier), (token, since)]));
-            }
-            Self::One(_, earlier) => *earlier = since,
-            Self::Several(all) => _ = all.insert(token, since),
-        }
-    }
-
-    fn remove(&mut self, token: Token) {
-        match self {
-            Self::One(only, _) if *only == token => *self = Self::Nobody,
-            Self::Several(all) => _ = all.remove(&token),
-            Self::Nobody | Self::One(..) => {}
-        }
-    }
-}
-
-/// The subscribed connections of each name, by kind.
-#[derive(Default)]
-struct SubscribersByName {
-    names: [HashMap<Arc<[u8]>, Subscribers>; SUBSCRIPTION_KINDS.len()],
-}
-
-impl SubscribersByName {
-    fn of(&self, kind: SubscriptionKind, name: &[u8]) -> Option<&Subscribers> {
-        self.names[kind as usize].get(name)
-    }
-
-    fn insert(&mut self, kind: SubscriptionKind, name: Arc<[u8]>, token: Token, since: u64) {
-        self.names[kind as usize].entry(name).or_default().insert(token, since);
-    }
-
-    fn remove(&mut self, kind: SubscriptionKind, name: &[u8], token: Token) {
-        let names = &mut self.names[kind as usize];
-        let Some(tokens) = names.get_mut(name) else { return };
-        tokens.remove(token);
-        if tokens.is_empty() {
-            names.remove(name);
-        }
-    }
-}
+/// Number of recent subscriptions from which on the worker finds out which messages may still arrive for them.
+const JOIN_COUNT_MAX: usize = 1024;
 
 impl LocalSubscriptions {
     /// Returns the local subscriptions of a worker with this handle.
@@ -145,6 +66,7 @@ impl LocalSubscriptions {
             handle,
             inbox: RefCell::default(),
             subscribers: RefCell::default(),
+            settling: Cell::new(None),
             current_client: Cell::new(Token(0)),
             late: RefCell::default(),
         }
@@ -171,7 +93,31 @@ impl LocalSubscriptions {
 
     /// Takes the oldest fetched mail.
     pub fn next(&self) -> Option<(u64, Mail)> {
-        self.inbox.borrow_mut().queue.pop_front()
+        let next = self.inbox.borrow_mut().queue.pop_front();
+        if let Some((count, last)) = self.settling.get()
+            && next.as_ref().is_none_or(|(number, _)| *number > last)
+        {
+            self.settling.set(None);
+            self.subscribers.borrow_mut().settle(count);
+        }
+        next
+    }
+
+    /// When the recent subscriptions are many, finds out until which mail messages from before them may arrive.
+    fn settle_joins(&self) {
+        let count = self.subscribers.borrow().join_count();
+        if count < JOIN_COUNT_MAX || self.settling.get().is_some() {
+            return;
+        }
+        // Their publishers are inside the passage, or have posted them.
+        self.hub.await_publishers();
+        self.fetch();
+        let inbox = self.inbox.borrow();
+        if inbox.queue.is_empty() {
+            self.subscribers.borrow_mut().settle(count);
+        } else {
+            self.settling.set(Some((count, inbox.last)));
+        }
     }
 
     /// Whether there is mail, fetched or not.
@@ -181,33 +127,40 @@ impl LocalSubscriptions {
         self.handle.mailbox().unread_count() > 0 || !self.inbox.borrow().queue.is_empty()
     }
 
-    /// Subscribes the current client to a name.
+    /// Subscribes the current client to a name, unless it is subscribed to it.
     pub fn begin(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]) {
+        let hash = self.hub.hash(name);
+        if session.subscribed_name(kind, hash, name).is_some() {
+            return;
+        }
         let (shared, since) = if kind == SubscriptionKind::Prefix {
             let shared = self.hub.begin_prefix(name, self.thread, || self.fetch());
             (shared, self.inbox.borrow().last)
         } else {
-            self.hub.begin(kind, name, self.thread)
+            self.hub.begin(kind, (hash, name), self.thread)
         };
-        self.subscribers.borrow_mut().insert(kind, Arc::clone(&shared), self.current_client.get(), since);
+        self.subscribers.borrow_mut().insert(kind, shared.clone(), self.current_client.get(), since);
+        self.settle_joins();
         session.add_subscription(kind, shared);
     }
 
-    /// Unsubscribes the current client from a name; messages published before go to `out`.
+    /// Unsubscribes the current client from a name, if it is subscribed to it; messages published before go to `out`.
     pub fn end(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8], out: &mut ReplyBuffer<'_>) {
-        let ended = self.leave(kind, name);
+        let hash = self.hub.hash(name);
+        let Some(name) = session.subscribed_name(kind, hash, name).cloned() else { return };
+        let ended = self.leave(kind, &name);
         self.catch_up_until(ended, session, out);
-        self.subscribers.borrow_mut().remove(kind, name, self.current_client.get());
-        session.remove_subscription(kind, name);
+        self.subscribers.borrow_mut().remove(kind, &name, self.current_client.get());
+        session.remove_subscription(kind, hash, &name);
     }
 
     /// Ends a subscription for publishers, and fetches or awaits what they have counted for it.
-    fn leave<'a>(&self, kind: SubscriptionKind, name: &'a [u8]) -> Option<Ended<'a>> {
+    fn leave<'a>(&self, kind: SubscriptionKind, name: &'a Name) -> Option<Ended<'a>> {
         if kind == SubscriptionKind::Prefix {
             self.hub.end_prefix(name, self.thread, || self.fetch());
             return None;
         }
-        let until = self.hub.end(kind, name, self.thread);
+        let until = self.hub.end(kind, (name.hash_value(), name), self.thread);
         self.hub.await_publishers();
         Some((kind, name, until))
     }
@@ -265,10 +218,11 @@ impl LocalSubscriptions {
                     *mail = Mail::Nothing;
                 }
                 Mail::Published(message) if *number > delivered_seq => {
-                    self.for_each_name(message, |(kind, name), subscribers, stamp, form| {
-                        let is_over = ended
-                            .is_some_and(|(of, ended, until)| (of, ended) == (kind, name) && until <= stamp);
-                        if !is_over && subscribers.since(token).is_some_and(|since| since <= stamp) {
+                    self.for_each_name(message, |(kind, name), receivers, stamp, form| {
+                        let is_over = ended.is_some_and(|(of, ended, until)| {
+                            of == kind && **ended == *name && until <= stamp
+                        });
+                        if !is_over && receivers.contains(token) {
                             form.write(out, session.protocol);
                         }
                     });
@@ -287,21 +241,26 @@ impl LocalSubscriptions {
         session.delivered_seq = inbox.last;
     }
 
-    fn is_for(&self, broadcast: &Broadcast, number: u64, token: Token) -> bool {
+    /// Calls `visit` with the subscribers of the prefix of a broadcast that arrived by the mail with this number: those that
+    /// began after earlier mail.
+    fn with_receivers_of(&self, broadcast: &Broadcast, number: u64, visit: impl FnOnce(Receivers<'_>)) {
+        let prefix = &broadcast.prefix;
         let all = self.subscribers.borrow();
-        let since = all
-            .of(SubscriptionKind::Prefix, &broadcast.prefix)
-            .and_then(|subscribers| subscribers.since(token));
-        since.is_some_and(|since| since < number)
+        all.receivers(SubscriptionKind::Prefix, (prefix.hash_value(), prefix), number - 1).map(visit);
+    }
+
+    fn is_for(&self, broadcast: &Broadcast, number: u64, token: Token) -> bool {
+        let mut is_for = false;
+        self.with_receivers_of(broadcast, number, |receivers| is_for = receivers.contains(token));
+        is_for
     }
 
     /// The receivers of a broadcast.
     pub fn broadcast_receivers(&self, number: u64, broadcast: &Broadcast) -> Vec<Token> {
         self.hub.delivered(self.thread, broadcast.size());
-        let all = self.subscribers.borrow();
-        let subscribers =
-            all.of(SubscriptionKind::Prefix, &broadcast.prefix).into_iter().flat_map(Subscribers::iter);
-        subscribers.filter(|(_, since)| *since < number).map(|(token, _)| token).collect()
+        let mut tokens = Vec::new();
+        self.with_receivers_of(broadcast, number, |receivers| receivers.for_each(|token| tokens.push(token)));
+        tokens
     }
 
     /// Returns an invalidation whose connection has moved, to be forwarded; marks it as delivered
@@ -317,32 +276,33 @@ impl LocalSubscriptions {
 
     /// Calls `deliver` for each receiver of a message, with the message's form for it.
     pub fn deliver(&self, message: &Message, mut deliver: impl FnMut(Token, MessageForm<'_>)) {
-        self.for_each_name(message, |_, subscribers, stamp, form| {
-            for (token, since) in subscribers.iter() {
-                if since <= stamp {
-                    deliver(token, form);
-                }
-            }
+        self.for_each_name(message, |_, receivers, _, form| {
+            receivers.for_each(|token| deliver(token, form));
         });
         self.hub.delivered(self.thread, message.size());
     }
 
-    /// Calls `visit` with each name that a message is for, its local subscribers, and the stamp of its audience.
+    /// Calls `visit` with each name that a message is for, the connections that get it, and the stamp of its audience.
     fn for_each_name(
         &self,
         message: &Message,
-        mut visit: impl FnMut((SubscriptionKind, &[u8]), &Subscribers, u64, MessageForm<'_>),
+        mut visit: impl FnMut((SubscriptionKind, &[u8]), &Receivers<'_>, u64, MessageForm<'_>),
     ) {
         let all = self.subscribers.borrow();
-        let heading = &message.heading;
-        if let Some(subscribers) = all.of(heading.kind, message.channel()) {
-            visit((heading.kind, message.channel()), subscribers, heading.stamp, message.to_channel());
+        let Heading { kind, stamp, patterns } = &message.heading;
+        // Without a stamp it has no subscribers besides those of patterns.
+        let name = message.channel();
+        if *stamp > 0
+            && let Some(receivers) = all.receivers(*kind, (self.hub.hash(name), name), *stamp)
+        {
+            visit((*kind, name), &receivers, *stamp, message.to_channel());
         }
         let mut head = Vec::new();
-        for (pattern, stamp) in &heading.patterns {
-            if let Some(subscribers) = all.of(SubscriptionKind::Pattern, pattern) {
-                let name = (SubscriptionKind::Pattern, &**pattern);
-                visit(name, subscribers, *stamp, message.to_pattern(pattern, &mut head));
+        for (pattern, stamp) in patterns {
+            let name = (pattern.hash_value(), &**pattern);
+            if let Some(receivers) = all.receivers(SubscriptionKind::Pattern, name, *stamp) {
+                let form = message.to_pattern(pattern, &mut head);
+                visit((SubscriptionKind::Pattern, pattern), &receivers, *stamp, form);
             }
         }
     }
@@ -355,7 +315,7 @@ impl LocalSubscriptions {
                 if kind == SubscriptionKind::Prefix {
                     self.hub.end_prefix(name, self.thread, || ());
                 } else {
-                    self.hub.end(kind, name, self.thread);
+                    self.hub.end(kind, (name.hash_value(), name), self.thread);
                 }
                 subscribers.remove(kind, name, token);
             }
@@ -367,7 +327,7 @@ impl LocalSubscriptions {
     /// reach a connection anywhere.
     pub fn hand_off(&self, mut connection: Box<Connection>, to: usize, leave: impl FnOnce(Box<Connection>)) {
         let (session, token) = (&connection.client.session, connection.client.token);
-        let names: Vec<(SubscriptionKind, Arc<[u8]>)> = SUBSCRIPTION_KINDS
+        let names: Vec<(SubscriptionKind, Name)> = SUBSCRIPTION_KINDS
             .iter()
             .flat_map(|kind| session.names_of(*kind).into_iter().map(|name| (*kind, name)))
             .collect();
@@ -387,14 +347,16 @@ impl LocalSubscriptions {
     pub fn register_moved(&self, token: Token, session: &mut Session, since: u64, number: u64) {
         // Earlier mail was for other connections, or went to its old worker.
         session.delivered_seq = number;
-        let Some(subscriptions) = &mut session.subscriptions else { return };
+        let Some(subscriptions) = &session.subscriptions else { return };
         let mut subscribers = self.subscribers.borrow_mut();
         for kind in SUBSCRIPTION_KINDS {
             for name in subscriptions.names(kind) {
                 let since = if kind == SubscriptionKind::Prefix { number } else { since };
-                subscribers.insert(kind, Arc::clone(name), token, since);
+                subscribers.insert(kind, name.clone(), token, since);
             }
         }
+        drop(subscribers);
+        self.settle_joins();
     }
 }
 
@@ -421,7 +383,8 @@ mod tests {
         local.set_current_client(Token::new(0, 0, 2));
         local.begin(&mut ending, KIND, b"c");
         assert_eq!(hub.publish(1, KIND, b"c", b"first"), 2);
-        let ended = local.leave(KIND, b"c");
+        let name = Name::new(hub.hash(b"c"), b"c");
+        let ended = local.leave(KIND, &name);
         assert_eq!(hub.publish(1, KIND, b"c", b"second"), 1);
         let mut out = Vec::new();
         local.catch_up_until(ended, &mut ending, &mut ReplyBuffer::new(&mut out, Protocol::Resp2));

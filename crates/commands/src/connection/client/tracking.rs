@@ -138,8 +138,9 @@ impl<'a> TrackingOptions<'a> {
     /// The redirection of a connection's invalidations; `None`: they go to the connection itself.
     fn redirection(&self, session: &Session) -> Option<Redirection> {
         let given = self.prefixes().iter().map(|prefix| Arc::from(*prefix));
+        let known = session.names_of(SubscriptionKind::Prefix);
         let mut prefixes: Vec<Arc<[u8]>> =
-            session.names_of(SubscriptionKind::Prefix).into_iter().chain(given).collect();
+            known.iter().map(|prefix| Arc::from(&**prefix)).chain(given).collect();
         prefixes.sort_unstable();
         prefixes.dedup();
         let (target, skips_own) = (self.redirect, self.no_loop);
@@ -236,9 +237,7 @@ fn begin(ctx: &mut Ctx<'_>, options: &TrackingOptions<'_>) {
     ctx.session.flags.set(SessionFlags::TRACKING_NOLOOP, options.no_loop);
     if options.bcast {
         for prefix in options.prefixes() {
-            if !ctx.session.is_subscribed_to(SubscriptionKind::Prefix, prefix) {
-                ctx.host.subscribe(ctx.session, SubscriptionKind::Prefix, prefix);
-            }
+            ctx.host.subscribe(ctx.session, SubscriptionKind::Prefix, prefix);
         }
         // No worker makes changes any more that it does not record.
         ctx.report.needs_barrier = true;

@@ -1,19 +1,17 @@
 //! Subscriptions, messages and invalidations between connections.
 
-use std::sync::Arc;
-
 use wire::reply::ReplyBuffer;
 
 use crate::session::Session;
-use crate::subscriptions::SubscriptionKind;
+use crate::subscriptions::{Name, SubscriptionKind};
 use crate::tracking::Redirection;
 
 /// Subscriptions and messages.
 pub trait PubSub {
-    /// Subscribes the session to a name, to which it must not be subscribed yet.
+    /// Subscribes the session to a name, unless it is subscribed to it.
     fn subscribe(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]);
-    /// Unsubscribes the session from a name. First writes the messages that were published before and are not
-    /// delivered yet to `out`.
+    /// Unsubscribes the session from a name, if it is subscribed to it. First writes the messages that were published before
+    /// and are not delivered yet to `out`.
     fn unsubscribe(
         &self,
         session: &mut Session,
@@ -28,7 +26,7 @@ pub trait PubSub {
     /// each.
     fn publish_message(&self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) -> u64;
     /// Returns the names that have subscribers.
-    fn names(&self, kind: SubscriptionKind) -> Vec<Arc<[u8]>>;
+    fn names(&self, kind: SubscriptionKind) -> Vec<Name>;
     /// Returns the number of names that have subscribers.
     fn name_count(&self, kind: SubscriptionKind) -> usize;
     /// Returns the number of connections subscribed to this name.

@@ -1,10 +1,8 @@
 //! Subscriptions, messages and invalidations.
 
-use std::sync::Arc;
-
 use commands::host::{CacheInvalidation, PubSub};
 use commands::session::Session;
-use commands::subscriptions::SubscriptionKind;
+use commands::subscriptions::{Name, SubscriptionKind};
 use commands::tracking::Redirection;
 use wire::reply::ReplyBuffer;
 
@@ -39,7 +37,7 @@ impl PubSub for WorkerHost {
         self.shared.hub.publish(self.thread, kind, channel, message)
     }
 
-    fn names(&self, kind: SubscriptionKind) -> Vec<Arc<[u8]>> {
+    fn names(&self, kind: SubscriptionKind) -> Vec<Name> {
         self.shared.hub.names(kind)
     }
 
