@@ -25,6 +25,7 @@ pub struct Audience {
     /// The hub's count of changes when this version was made.
     pub stamp: u64,
     /// The workers besides the first, in no order. Most names have none.
+    #[allow(clippy::box_collection, reason = "an entry of a table has one word for it")]
     others: Option<Box<Vec<(u8, u32)>>>,
     /// The number of connections of one of the workers; 0: there is none.
     first_count: u32,

@@ -268,7 +268,7 @@ impl SubscribersByName {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, btree_map};
 
     use super::*;
 
@@ -293,8 +293,8 @@ mod tests {
             if random(100) < if stamp / 5000 % 2 == 0 { 30 } else { 70 } {
                 known.remove(&token);
                 all.remove(KINDS[kind], &name, token);
-            } else if !known.contains_key(&token) {
-                known.insert(token, stamp);
+            } else if let btree_map::Entry::Vacant(vacant) = known.entry(token) {
+                vacant.insert(stamp);
                 all.insert(KINDS[kind], name.clone(), token, stamp);
             }
             if stamp % 97 == 0 {
