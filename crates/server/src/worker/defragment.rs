@@ -22,6 +22,9 @@ const PAUSE_MS_MAX: i64 = 600_000;
 /// The wasted part, in percent of the used bytes, from which waste causes a walk, and how many bytes it must be.
 const SPARSE_PERCENT: u64 = 100;
 const SPARSE_SIZE_MIN: u64 = 4 << 20;
+/// The same after a walk that has gained: more was deleted since it began.
+const SPARSE_AGAIN_PERCENT: u64 = 25;
+const SPARSE_AGAIN_SIZE_MIN: u64 = 1 << 20;
 const SPARSE_SIZE_MIN_SIMULATED: u64 = 128 << 10;
 /// The share of a busy worker's time for such a walk, and the part of its idle time in addition, in percent.
 const SPARSE_TIME_PERCENT: u64 = 5;
@@ -47,6 +50,8 @@ pub struct Defragmenter {
 struct SparseWalk {
     /// The bytes that were wasted at its beginning, while there is one.
     wasted_before: Option<u64>,
+    /// Whether the last one has gained.
+    has_gained: bool,
     pause_ms: i64,
     paused_until: Uptime,
 }
@@ -60,7 +65,12 @@ impl Defragmenter {
             is_directed: false,
             moved_count: 0,
             paused_until: Uptime::default(),
-            sparse: SparseWalk { wasted_before: None, pause_ms: PAUSE_MS, paused_until: Uptime::default() },
+            sparse: SparseWalk {
+                wasted_before: None,
+                has_gained: false,
+                pause_ms: PAUSE_MS,
+                paused_until: Uptime::default(),
+            },
         }
     }
 
@@ -136,10 +146,13 @@ impl SparseWalk {
         }
         if self.wasted_before.is_none() {
             let (wasted, waste_percent) = waste(shared);
-            let size_min =
-                if simulation::is_simulated() { SPARSE_SIZE_MIN_SIMULATED } else { SPARSE_SIZE_MIN };
-            if wasted < size_min || waste_percent <= SPARSE_PERCENT {
-                self.pause_ms = PAUSE_MS;
+            let (size_min, percent_min) = match self.has_gained {
+                false => (SPARSE_SIZE_MIN, SPARSE_PERCENT),
+                true => (SPARSE_AGAIN_SIZE_MIN, SPARSE_AGAIN_PERCENT),
+            };
+            let size_min = if simulation::is_simulated() { SPARSE_SIZE_MIN_SIMULATED } else { size_min };
+            if wasted < size_min || waste_percent <= percent_min {
+                (self.has_gained, self.pause_ms) = (false, PAUSE_MS);
                 return 0;
             }
             self.wasted_before = Some(wasted);
@@ -152,7 +165,8 @@ impl SparseWalk {
     /// again and again.
     fn end(&mut self, shared: &Shared) {
         let before = self.wasted_before.take().unwrap_or_default();
-        if shared.keyspace.wasted_bytes() > before / 8 * 7 {
+        self.has_gained = shared.keyspace.wasted_bytes() <= before / 8 * 7;
+        if !self.has_gained {
             self.paused_until = Uptime::now().plus_ms(self.pause_ms);
             self.pause_ms = (2 * self.pause_ms).min(PAUSE_MS_MAX);
         }
