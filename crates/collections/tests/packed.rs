@@ -246,3 +246,36 @@ fn removing_a_range_frees_memory() {
     assert!(packed.memory_bytes() < before / 10);
     packed.check().expect("the invariants hold");
 }
+
+#[test]
+fn copies_of_blocks_in_a_heap_have_their_index_where_it_was() {
+    // The sizes of growing allocations and the classes of the heap differ, and the index is at the end.
+    let heap = Heap::new();
+    let mut packed = Packed::<1, false>::new();
+    for number in 0..90_usize {
+        packed.push_back([format!("{number}:{}", "x".repeat(30 + number % 20)).as_bytes()]);
+        if packed.size() < 1_500 || cfg!(miri) && number % 10 > 0 {
+            continue;
+        }
+        let moved = packed.to_copy(&heap);
+        assert_eq!(moved.memory_bytes(), packed.memory_bytes());
+        let copy = moved.clone();
+        copy.check().expect("the invariants hold");
+        assert!(copy.iter().eq(packed.iter()), "{number} elements");
+        assert_eq!(copy.memory_bytes(), moved.memory_bytes());
+    }
+}
+
+#[test]
+fn an_index_grows_within_the_block_that_was_reserved() {
+    let heap = Heap::new();
+    let texts: Vec<Vec<u8>> = (0..100).map(|number| format!("{number:020}").into_bytes()).collect();
+    let mut packed = Packed::<2>::new();
+    packed.reserve_in(&heap, texts.len() / 2, texts.iter().map(Vec::as_slice));
+    let reserved = packed.memory_bytes();
+    for pair in texts.chunks(2) {
+        packed.push_back([&pair[0], &pair[1]]);
+    }
+    packed.check().expect("the invariants hold");
+    assert_eq!(packed.memory_bytes(), reserved);
+}

@@ -71,15 +71,15 @@ impl ByteBlock {
         if self.header.is_some() { self.len() + HEADER_SIZE } else { 0 }
     }
 
-    /// Moves to another block if this one lies in a sparse span of `heap`. Returns whether it has moved.
+    /// Moves to another block of `heap` if this one is that of another heap, or lies in a sparse span. Returns whether it has moved.
     pub(crate) fn relocate(&mut self, heap: &Heap) -> bool {
         let Some(header) = self.header else { return false };
         // SAFETY: (1) the block is live, and of this size.
-        let is_sparse = unsafe { heap.is_sparse_at(header.cast::<u8>(), self.memory_bytes()) };
-        if is_sparse {
+        let must_move = unsafe { heap.should_move(header.cast::<u8>(), self.memory_bytes()) };
+        if must_move {
             *self = self.to_copy(heap);
         }
-        is_sparse
+        must_move
     }
 
     /// A copy in `heap`.

@@ -234,6 +234,16 @@ impl Heap {
         !ptr::eq(state.partial[class], span) && span.is_sparse()
     }
 
+    /// Whether a block should move to another one of this heap: it is that of another heap, as after `RENAME`, or lies in a sparse
+    /// span.
+    ///
+    /// # Safety
+    /// As for [`core_of`].
+    pub(crate) unsafe fn should_move(&self, block: NonNull<u8>, size: usize) -> bool {
+        // SAFETY: the caller's.
+        !is_large(size) && (!unsafe { self.owns(block, size) } || unsafe { self.is_sparse_at(block, size) })
+    }
+
     /// Whether a block of this size came from this heap.
     ///
     /// # Safety

@@ -237,8 +237,11 @@ impl PackedBlock {
     pub(super) fn resize(&mut self, capacity: usize) {
         let size = Self::size_for(capacity);
         if self.head().is_in_heap() {
-            let kept = self.capacity().min(capacity);
-            let mut new = self.another(size - WORD_SIZE, &self.bytes()[..kept]);
+            // Not for the index alone: classes of the heap and sizes of growing allocations differ, each would round up.
+            if capacity <= self.capacity() {
+                return;
+            }
+            let mut new = self.another(size - WORD_SIZE, self.bytes());
             new.update(|head| *head = self.head());
             *self = new;
             return;
@@ -268,11 +271,15 @@ impl PackedBlock {
 
     /// A copy of the block, where it is.
     pub(super) fn to_copy(&self) -> Self {
-        if self.head.is_none() {
-            return Self::new();
+        let Some(head) = self.head else { return Self::new() };
+        if self.head().is_in_heap() {
+            // SAFETY: (1, 2) the invariant, and this block outlives the use of the heap.
+            let heap = unsafe { heap::heap_of(head.cast(), self.size()) };
+            // Of the same size, which need not be one of the heap's classes: the index is at the end.
+            return self.to_copy_in(&heap);
         }
         let mut copy = self.another(self.capacity(), self.bytes());
-        debug_assert_eq!(copy.capacity(), self.capacity());
+        assert_eq!(copy.capacity(), self.capacity());
         copy.update(|new| *new = self.head());
         copy
     }
@@ -289,13 +296,13 @@ impl PackedBlock {
         copy
     }
 
-    /// Moves a small block into `heap`, or out of a sparse span of it. Returns whether it has moved.
+    /// Moves a small block into `heap`, or out of a sparse span. Returns whether it has moved.
     pub(super) fn relocate(&mut self, heap: &Heap) -> bool {
         let Some(head) = self.head else { return false };
         let size = self.size();
         let must_move = if self.head().is_in_heap() {
             // SAFETY: (1) the invariant.
-            unsafe { heap.is_sparse_at(head.cast(), size) }
+            unsafe { heap.should_move(head.cast(), size) }
         } else {
             size <= BLOCK_SIZE_MAX
         };

@@ -382,7 +382,11 @@ impl List {
     #[cold]
     fn make_large(&mut self) {
         if let ListForm::Small { elements, listpack_size, is_quicklist } = &mut self.form {
-            let nodes = Nodes::of_small(std::mem::take(elements), *listpack_size, *is_quicklist);
+            // Nodes are not moved by a defragmentation, so none may have a block of the heap.
+            let mut own = Elements::new();
+            own.append(elements);
+            *elements = Elements::new();
+            let nodes = Nodes::of_small(own, *listpack_size, *is_quicklist);
             self.form = ListForm::Large(Box::new(nodes));
         }
     }

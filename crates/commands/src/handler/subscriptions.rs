@@ -81,7 +81,7 @@ impl Borrow<[u8]> for Name {
 
 impl PartialEq for Name {
     fn eq(&self, other: &Self) -> bool {
-        **self == **other
+        self.0.ptr() == other.0.ptr() || **self == **other
     }
 }
 
@@ -116,6 +116,9 @@ impl fmt::Debug for Name {
 pub struct Subscriptions {
     names: [HashTable<Name>; SUBSCRIPTION_KIND_COUNT],
 }
+
+/// A table with more places is made smaller when one in eight is used.
+const CAPACITY_KEPT: usize = 64;
 
 /// Number of names up to which [`Session::names_of`] sorts them: more would take long.
 const SORTED_COUNT_MAX: usize = 1000;
@@ -175,8 +178,11 @@ impl Session {
     /// Removes a subscription. Returns its name, if it existed.
     pub fn remove_subscription(&mut self, kind: SubscriptionKind, hash: u64, bytes: &[u8]) -> Option<Name> {
         let subscriptions = self.subscriptions.as_mut()?;
-        let found = subscriptions.names[kind as usize].find_entry(hash, |name| name.is(hash, bytes));
-        let name = found.ok()?.remove().0;
+        let names = &mut subscriptions.names[kind as usize];
+        let name = names.find_entry(hash, |name| name.is(hash, bytes)).ok()?.remove().0;
+        if names.len() < names.capacity() / 8 && names.capacity() > CAPACITY_KEPT {
+            names.shrink_to(2 * names.len(), Name::hash_value);
+        }
         if subscriptions.is_empty() {
             self.subscriptions = None;
         }

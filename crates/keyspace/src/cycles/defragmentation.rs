@@ -57,7 +57,9 @@ impl DefragmentationCycle {
         let threads = threads.max(1);
         let mut done = Defragmentation::default();
         if self.slot % threads != self.thread % threads {
-            (self.slot, self.db, self.position) = (self.thread % threads, 0, 0);
+            // The number of threads has changed: the walk goes on where it is.
+            let round = self.slot / threads * threads;
+            (self.slot, self.db, self.position) = (round + self.thread % threads, 0, 0);
         }
         while self.slot < SLOT_COUNT {
             if !self.step(latching, &mut done) {

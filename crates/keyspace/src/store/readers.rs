@@ -32,9 +32,9 @@ struct ReadKey {
     clients: Clients,
 }
 
-/// The hash of a key for its slot's table, which uses the top bits too: those the keys of a slot have in common.
+/// The hash of a key for its slot's table, which uses the lowest and the highest bits: the keys of a slot have the highest in common.
 fn place_of(hash: u64) -> u64 {
-    hash.rotate_left(SLOT_BITS)
+    hash ^ hash << SLOT_BITS
 }
 
 /// Clients by number. Nearly always there is one, for which a set would take four times the memory.
@@ -193,6 +193,20 @@ mod tests {
         readers.clear(&reader_totals);
         assert_eq!((reader_totals.key_count(), reader_totals.reader_count()), (0, 0));
         assert!(readers.is_empty());
+    }
+
+    #[test]
+    fn keys_of_a_slot_are_spread_over_its_table() {
+        let of_slot = |number: u64| {
+            5 << (u64::BITS - SLOT_BITS) | number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> SLOT_BITS
+        };
+        let places: Vec<u64> = (1..=128).map(|number| place_of(of_slot(number))).collect();
+        let different = |part: fn(u64) -> u64| {
+            let parts: std::collections::BTreeSet<u64> = places.iter().map(|place| part(*place)).collect();
+            parts.len()
+        };
+        assert!(different(|place| place & 127) > 60);
+        assert!(different(|place| place >> 57) > 60);
     }
 
     #[test]

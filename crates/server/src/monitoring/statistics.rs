@@ -116,6 +116,8 @@ pub struct DefragmentationCounters {
     pub examined: ThreadCounter,
     /// Time spent on it, in nanoseconds.
     pub ns: ThreadCounter,
+    /// The same since the start, with what waste alone has caused.
+    pub run_ns: ThreadCounter,
     /// The part of the thread's time that it may use at present, in percent.
     pub percent: ThreadCounter,
     /// The millisecond of the monotonic clock at which it began; 0: it does not run.

@@ -16,7 +16,7 @@ use sync::{Padded, RwLock, RwLockReadGuard};
 use super::names::{Audience, Change, NamedAudience};
 
 /// A table grows as a whole, under the lock: of a million names, one shard's is below a millisecond.
-const SHARD_COUNT: usize = 128;
+const SHARD_COUNT: usize = 512;
 
 /// A table with more places is made smaller when one in eight is used.
 const CAPACITY_KEPT: usize = 64;
@@ -24,7 +24,9 @@ const CAPACITY_KEPT: usize = 64;
 /// Channels, found by name.
 pub struct Channels {
     shards: Box<[Padded<Shard>]>,
-    count: AtomicUsize,
+    count: Padded<AtomicUsize>,
+    /// The number of names that keyspace events may have.
+    event_count: Padded<AtomicUsize>,
 }
 
 /// The names of some hashes.
@@ -37,7 +39,11 @@ struct Shard {
 
 impl Default for Channels {
     fn default() -> Self {
-        Self { shards: (0..SHARD_COUNT).map(|_| Padded::default()).collect(), count: AtomicUsize::new(0) }
+        Self {
+            shards: (0..SHARD_COUNT).map(|_| Padded::default()).collect(),
+            count: Padded::default(),
+            event_count: Padded::default(),
+        }
     }
 }
 
@@ -51,11 +57,22 @@ fn hash_of(named: &NamedAudience) -> u64 {
     named.name.hash_value()
 }
 
+/// Whether keyspace events may be published with this name.
+fn is_event_name(name: &[u8]) -> bool {
+    name.starts_with(b"__key")
+}
+
 impl Channels {
     /// Number of names.
     #[inline]
     pub fn len(&self) -> usize {
         self.count.load(Ordering::SeqCst)
+    }
+
+    /// Whether any name may be that of keyspace events.
+    #[inline]
+    pub fn has_event_names(&self) -> bool {
+        self.event_count.load(Ordering::SeqCst) > 0
     }
 
     /// The tables use the lowest and the highest bits of hashes.
@@ -90,6 +107,7 @@ impl Channels {
                 let left = table.len();
                 shard.count.store(left, Ordering::SeqCst);
                 self.count.fetch_sub(1, Ordering::SeqCst);
+                self.event_count.fetch_sub(is_event_name(&name).into(), Ordering::SeqCst);
                 if left < table.capacity() / 8 && table.capacity() > CAPACITY_KEPT {
                     table.shrink_to(2 * left, hash_of);
                 }
@@ -103,6 +121,7 @@ impl Channels {
                     place.insert(NamedAudience { name: name.clone(), audience });
                     shard.count.store(table.len(), Ordering::SeqCst);
                     self.count.fetch_add(1, Ordering::SeqCst);
+                    self.event_count.fetch_add(is_event_name(&name).into(), Ordering::SeqCst);
                 }
                 name
             }

@@ -21,9 +21,7 @@ impl EventPublisher {
 
 impl Observer for EventPublisher {
     fn event(&self, thread: usize, wanted: WantedEvents, event: &str, db: DbIndex, key: &[u8]) {
-        if self.hub.name_count(SubscriptionKind::Channel) == 0
-            && self.hub.name_count(SubscriptionKind::Pattern) == 0
-        {
+        if !self.hub.has_event_channels() && self.hub.name_count(SubscriptionKind::Pattern) == 0 {
             return;
         }
         let channel = |kind: &str, name: &[u8]| {

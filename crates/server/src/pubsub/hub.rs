@@ -40,7 +40,7 @@ use crate::mail::{Mail, Workers};
 use crate::monitoring::monitor;
 
 /// Locks for the order of messages, to which channels are assigned by hash.
-const ORDER_COUNT: usize = 64;
+const ORDER_COUNT: usize = 256;
 
 /// Bytes of unread mail of a worker from which publishers must wait.
 const BACKLOG_SIZE_MAX: u64 = 1 << 20;
@@ -56,11 +56,11 @@ pub struct Hub {
     /// Number of prefixes.
     prefix_count: AtomicU32,
     /// Counts changes of audiences; the source of stamps.
-    changes: AtomicU64,
+    changes: Padded<AtomicU64>,
     /// Counts the publishers that may be reading audiences.
     passage: Passage,
     /// Held while a client's message is published.
-    orders: Box<[Mutex<()>]>,
+    orders: Box<[Padded<Mutex<()>>]>,
     /// The registry of connections, once it is set.
     clients: OnceLock<&'static Registry>,
     backlogs: Box<[Padded<Backlog>]>,
@@ -133,9 +133,9 @@ impl Hub {
             patterns: Patterns::default(),
             caching: Mutex::default(),
             prefix_count: AtomicU32::new(0),
-            changes: AtomicU64::new(0),
+            changes: Padded::default(),
             passage: Passage::new(SENDER_COUNT),
-            orders: (0..ORDER_COUNT).map(|_| Mutex::default()).collect(),
+            orders: (0..ORDER_COUNT).map(|_| Padded::default()).collect(),
             clients: OnceLock::new(),
             backlogs: (0..THREAD_COUNT_MAX).map(|_| Padded(Backlog::default())).collect(),
             seen_backlogs: AtomicUsize::new(0),
@@ -303,7 +303,13 @@ impl Hub {
         self.post_to(sender, kind, (hash, channel), text)
     }
 
-    /// Publishes without waiting or ordering: called under the latch that orders the events of a key.
+    /// Whether any channel may be one of keyspace events.
+    #[must_use]
+    pub fn has_event_channels(&self) -> bool {
+        self.channels.has_event_names()
+    }
+
+    /// Publishes without ordering: called under the latch that orders the events of a key.
     pub fn post(&self, sender: usize, kind: SubscriptionKind, channel: &[u8], text: &[u8]) -> u64 {
         self.post_to(sender, kind, (self.hash(channel), channel), text)
     }

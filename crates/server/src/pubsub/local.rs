@@ -103,10 +103,15 @@ impl LocalSubscriptions {
         next
     }
 
-    /// When the recent subscriptions are many, finds out until which mail messages from before them may arrive.
-    fn settle_joins(&self) {
+    /// Forgets recent subscriptions, which keep names. To be called now and then.
+    pub fn forget_joins(&self) {
+        self.settle_joins(1);
+    }
+
+    /// When the recent subscriptions are so many, finds out until which mail messages from before them may arrive.
+    fn settle_joins(&self, count_min: usize) {
         let count = self.subscribers.borrow().join_count();
-        if count < JOIN_COUNT_MAX || self.settling.get().is_some() {
+        if count < count_min || self.settling.get().is_some() {
             return;
         }
         // Their publishers are inside the passage, or have posted them.
@@ -140,7 +145,7 @@ impl LocalSubscriptions {
             self.hub.begin(kind, (hash, name), self.thread)
         };
         self.subscribers.borrow_mut().insert(kind, shared.clone(), self.current_client.get(), since);
-        self.settle_joins();
+        self.settle_joins(JOIN_COUNT_MAX);
         session.add_subscription(kind, shared);
     }
 
@@ -356,7 +361,7 @@ impl LocalSubscriptions {
             }
         }
         drop(subscribers);
-        self.settle_joins();
+        self.settle_joins(JOIN_COUNT_MAX);
     }
 }
 

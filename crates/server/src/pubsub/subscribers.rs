@@ -70,7 +70,7 @@ struct Join {
 /// The subscribers of a name that get a message.
 pub struct Receivers<'a> {
     subscribers: &'a Subscribers,
-    /// Those of them that began after the message.
+    /// Those of them that began after the message, ascending.
     later: Vec<Token>,
 }
 
@@ -79,6 +79,15 @@ impl Tokens {
         match self {
             Self::Few(tokens) => tokens.len(),
             Self::Many(tokens) => tokens.len(),
+        }
+    }
+
+    /// The only one, if there is no other.
+    fn only(&self) -> Option<Token> {
+        match self {
+            Self::Few(tokens) => <[Token; 1]>::try_from(&tokens[..]).ok().map(|[only]| only),
+            // More than half of what a list may have.
+            Self::Many(_) => None,
         }
     }
 
@@ -125,7 +134,11 @@ impl Receivers<'_> {
             Subscribers::One(only, _) => *only == token,
             Subscribers::Several(several) => several.tokens.contains(token),
         };
-        is_subscribed && !self.later.contains(&token)
+        is_subscribed && !self.is_later(token)
+    }
+
+    fn is_later(&self, token: Token) -> bool {
+        self.later.binary_search(&token).is_ok()
     }
 
     /// Calls `visit` with each of them.
@@ -134,7 +147,7 @@ impl Receivers<'_> {
             Subscribers::One(only, _) => visit(*only),
             Subscribers::Several(several) if self.later.is_empty() => several.tokens.for_each(visit),
             Subscribers::Several(several) => several.tokens.for_each(|token| {
-                if !self.later.contains(&token) {
+                if !self.is_later(token) {
                     visit(token);
                 }
             }),
@@ -167,15 +180,16 @@ impl SubscribersByName {
         stamp: u64,
     ) -> Option<Receivers<'_>> {
         let table = &self.kinds[kind as usize][shard(hash)];
-        let subscribers = &table.find(hash, |known| known.name.is(hash, name))?.subscribers;
-        let later = match subscribers {
+        let Named { name, subscribers } = table.find(hash, |known| known.name.is(hash, name))?;
+        let mut later: Vec<Token> = match subscribers {
             Subscribers::One(_, since) if *since > stamp => return None,
             Subscribers::Several(several) if several.latest > stamp => {
-                let later = |join: &&Join| join.since > stamp && join.kind == kind && *join.name == *name;
+                let later = |join: &&Join| join.since > stamp && join.kind == kind && join.name == *name;
                 self.joins.iter().filter(later).map(|join| join.token).collect()
             }
             _ => Vec::new(),
         };
+        later.sort_unstable();
         Some(Receivers { subscribers, later })
     }
 
@@ -222,6 +236,11 @@ impl SubscribersByName {
             Subscribers::One(..) => {}
             Subscribers::Several(several) => {
                 several.tokens.remove(token);
+                // Without joins, no message can arrive that a subscription must not get.
+                if let Some(only) = several.tokens.only().filter(|_| self.joins.is_empty()) {
+                    known.get_mut().subscribers = Subscribers::One(only, 0);
+                    return;
+                }
                 if several.tokens.len() > 0 {
                     return;
                 }

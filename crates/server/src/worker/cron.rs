@@ -78,6 +78,7 @@ impl Worker {
         self.refuse_parked();
         self.invalidate_after_replies();
         self.executor.scripts.tick();
+        self.host.subscriptions.forget_joins();
         self.check_primary();
         self.check_replicas();
         if self.ending.is_retiring {

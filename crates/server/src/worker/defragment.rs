@@ -22,7 +22,8 @@ const PAUSE_MS_MAX: i64 = 600_000;
 /// The wasted part, in percent of the used bytes, from which waste causes a walk, and how many bytes it must be.
 const SPARSE_PERCENT: u64 = 100;
 const SPARSE_SIZE_MIN: u64 = 4 << 20;
-/// The same after a walk that has gained: more was deleted since it began.
+/// The same for some time after such a walk, in milliseconds: deletions went on while it ran.
+const SPARSE_AGAIN_MS: i64 = 60_000;
 const SPARSE_AGAIN_PERCENT: u64 = 25;
 const SPARSE_AGAIN_SIZE_MIN: u64 = 1 << 20;
 const SPARSE_SIZE_MIN_SIMULATED: u64 = 128 << 10;
@@ -47,11 +48,14 @@ pub struct Defragmenter {
 }
 
 /// A walk that waste has caused.
+#[derive(Default)]
 struct SparseWalk {
-    /// The bytes that were wasted at its beginning, while there is one.
-    wasted_before: Option<u64>,
-    /// Whether the last one has gained.
-    has_gained: bool,
+    /// While there is one: the bytes that were wasted at its beginning, and whether most of the memory was.
+    begun: Option<(u64, bool)>,
+    /// Until when less waste is enough.
+    again_until: Uptime,
+    /// The least waste since the last walk that gained little, in bytes.
+    left: u64,
     pause_ms: i64,
     paused_until: Uptime,
 }
@@ -65,12 +69,7 @@ impl Defragmenter {
             is_directed: false,
             moved_count: 0,
             paused_until: Uptime::default(),
-            sparse: SparseWalk {
-                wasted_before: None,
-                has_gained: false,
-                pause_ms: PAUSE_MS,
-                paused_until: Uptime::default(),
-            },
+            sparse: SparseWalk { pause_ms: PAUSE_MS, ..SparseWalk::default() },
         }
     }
 
@@ -88,7 +87,10 @@ impl Defragmenter {
         self.note_directed(executor, now, directed);
         let percent = match directed {
             0 if may_run && config.compact_sparse_memory => self.sparse.percent(self.thread, shared, now),
-            _ => directed,
+            _ => {
+                self.sparse.begun = None;
+                directed
+            }
         };
         self.left_ns = percent * 10_000 * tick_ms as u64;
     }
@@ -96,6 +98,9 @@ impl Defragmenter {
     /// Records the share of the time that `activedefrag` grants.
     fn note_directed(&mut self, executor: &Executor, now: Uptime, percent: u64) {
         let statistics = &executor.statistics.defrag;
+        if self.is_directed != (percent > 0) {
+            self.moved_count = 0;
+        }
         self.is_directed = percent > 0;
         statistics.percent.set(percent);
         if !self.is_directed {
@@ -127,10 +132,11 @@ impl Defragmenter {
             }
             shared.return_memory();
         }
+        let statistics = &executor.statistics.defrag;
+        statistics.run_ns.add(spent);
         if !self.is_directed {
             return;
         }
-        let statistics = &executor.statistics.defrag;
         statistics.moved.add(done.moved_count as u64);
         statistics.examined.add(done.examined_count as u64);
         statistics.ns.add(spent);
@@ -141,21 +147,25 @@ impl Defragmenter {
 impl SparseWalk {
     /// The part of its time that this worker should spend on it now, in percent.
     fn percent(&mut self, thread: usize, shared: &Shared, now: Uptime) -> u64 {
-        if self.wasted_before.is_none() && now < self.paused_until {
-            return 0;
-        }
-        if self.wasted_before.is_none() {
-            let (wasted, waste_percent) = waste(shared);
-            let (size_min, percent_min) = match self.has_gained {
-                false => (SPARSE_SIZE_MIN, SPARSE_PERCENT),
-                true => (SPARSE_AGAIN_SIZE_MIN, SPARSE_AGAIN_PERCENT),
-            };
-            let size_min = if simulation::is_simulated() { SPARSE_SIZE_MIN_SIMULATED } else { size_min };
-            if wasted < size_min || waste_percent <= percent_min {
-                (self.has_gained, self.pause_ms) = (false, PAUSE_MS);
+        if self.begun.is_none() {
+            let wasted = shared.keyspace.wasted_bytes();
+            let used: u64 = shared.keyspace.heaps().iter().map(collections::Heap::block_bytes).sum();
+            self.left = self.left.min(wasted);
+            let has_grown = wasted > self.left / 2 * 3 + SPARSE_SIZE_MIN;
+            if now < self.paused_until && !has_grown {
                 return 0;
             }
-            self.wasted_before = Some(wasted);
+            let exceeds = |size_min: u64, percent_min: u64| {
+                let size_min = if simulation::is_simulated() { SPARSE_SIZE_MIN_SIMULATED } else { size_min };
+                wasted >= size_min && wasted * 100 / used.max(1) > percent_min
+            };
+            let is_most = exceeds(SPARSE_SIZE_MIN, SPARSE_PERCENT);
+            let is_again = now < self.again_until && exceeds(SPARSE_AGAIN_SIZE_MIN, SPARSE_AGAIN_PERCENT);
+            if !is_most && !is_again {
+                self.pause_ms = PAUSE_MS;
+                return 0;
+            }
+            self.begun = Some((wasted, is_most));
         }
         let busy_permille = shared.workers.handle(thread).busy_permille().min(1000);
         SPARSE_TIME_PERCENT + SPARSE_IDLE_PERCENT * (1000 - busy_permille) / 1000
@@ -164,10 +174,13 @@ impl SparseWalk {
     /// Ends a walk. The next one comes later if this one has gained little, so that what can't be moved is not walked
     /// again and again.
     fn end(&mut self, shared: &Shared) {
-        let before = self.wasted_before.take().unwrap_or_default();
-        self.has_gained = shared.keyspace.wasted_bytes() <= before / 8 * 7;
-        if !self.has_gained {
-            self.paused_until = Uptime::now().plus_ms(self.pause_ms);
+        let Some((before, was_most)) = self.begun.take() else { return };
+        let (left, now) = (shared.keyspace.wasted_bytes(), Uptime::now());
+        if was_most {
+            self.again_until = now.plus_ms(SPARSE_AGAIN_MS);
+        }
+        if left > before / 8 * 7 {
+            (self.left, self.paused_until) = (left, now.plus_ms(self.pause_ms));
             self.pause_ms = (2 * self.pause_ms).min(PAUSE_MS_MAX);
         }
     }

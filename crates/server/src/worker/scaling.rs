@@ -107,10 +107,12 @@ impl LoadMeter {
     /// Returns the load until now, by the times of the thread, and begins the next measurement.
     fn measure(&mut self, times: &RunTimes, statistics: &WorkerStatistics) -> Load {
         let now = Ticks::now();
-        let time = match simulation::is_simulated() {
+        let mut time = match simulation::is_simulated() {
             false => times.read(),
             true => RunTime { running_ns: statistics.turn.busy_ns.value(), waiting_ns: 0 },
         };
+        // Defragmentation takes idle time: another worker would not help.
+        time.running_ns = time.running_ns.saturating_sub(statistics.defrag.run_ns.value());
         let passed_ns = now.ns_since(std::mem::replace(&mut self.began, now)).max(1);
         let before = self.before.replace(time).unwrap_or(time);
         let running_ns = time.running_ns.saturating_sub(before.running_ns);
