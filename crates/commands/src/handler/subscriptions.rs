@@ -189,6 +189,12 @@ impl Session {
         Some(name)
     }
 
+    /// Number of its subscriptions of all kinds.
+    #[must_use]
+    pub fn subscription_count(&self) -> usize {
+        SUBSCRIPTION_KINDS.iter().map(|kind| self.name_count(*kind)).sum()
+    }
+
     /// Whether it is subscribed to any channel or pattern.
     #[must_use]
     pub fn is_subscribed(&self) -> bool {

@@ -14,6 +14,9 @@ use crate::connection::{Connection, Life};
 use crate::faults;
 use crate::mail::{Mail, MovedConnection};
 
+/// A connection with more subscriptions leaves its worker only if that ends: publishers wait while they move.
+const MOVED_SUBSCRIPTION_COUNT_MAX: usize = 10_000;
+
 impl Worker {
     /// The active worker with the fewest connections, of those that are not in a long turn; this one if none has fewer. Where
     /// the number of active workers follows the load, one that has less work is preferred.
@@ -38,6 +41,8 @@ impl Worker {
             && !connection.client.awaits_turns()
             && !connection.client.awaits_log()
             && !self.executor.scripts.is_paused(connection.client.session.id)
+            && (self.ending.is_retiring
+                || connection.client.session.subscription_count() <= MOVED_SUBSCRIPTION_COUNT_MAX)
     }
 
     /// Begins to move a connection to another worker, if it can be moved. The move continues when the reactor has detached

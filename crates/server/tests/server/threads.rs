@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::support::{self, Server, on_each_backend, wait_for};
+use crate::support::{self, Server, on_each_backend, shown, wait_for};
 
 #[test]
 fn changing_the_thread_count_drops_no_connection() {
@@ -209,5 +209,34 @@ fn two_busy_connections_get_a_thread_each() {
         wait_for(|| (client_counts(&server, &mut admin) == ["clients=1", "clients=2"]).then_some(()));
         stop.store(true, Ordering::Relaxed);
         floods.into_iter().for_each(|flood| flood.join().unwrap());
+    });
+}
+
+#[test]
+fn many_subscriptions_move_when_their_thread_ends_and_not_before() {
+    let few = ["--io-threads-grow-percent", "10"];
+    let options = [&["--io-threads", "2", "--io-threads-always-active", "yes"], &few[..]].concat();
+    on_each_backend(&options, |server| {
+        let mut admin = server.client();
+        let names: Vec<String> = (0..10_001).map(|number| format!("channel:{number}")).collect();
+        let request: Vec<&str> = ["SUBSCRIBE"].into_iter().chain(names.iter().map(String::as_str)).collect();
+        let mut subscribers: Vec<_> = (0..3).map(|_| server.client()).collect();
+        for subscriber in &mut subscribers {
+            subscriber.send(&request);
+            names.iter().for_each(|_| drop(subscriber.receive().unwrap()));
+        }
+        let counts = client_counts(&server, &mut admin);
+        assert!(counts.iter().all(|count| count != "clients=0"), "{counts:?}");
+        // The threads need no second one, but the subscriptions stay.
+        admin.text(&["CONFIG", "SET", "io-threads-always-active", "no"]);
+        wait_for(|| (server.info(&mut admin, "io_threads_active_count") == "1").then_some(()));
+        assert_eq!(admin.text(&["PUBLISH", "channel:0", "one"]), "3");
+        subscribers.iter_mut().for_each(|subscriber| drop(subscriber.receive().unwrap()));
+        assert_ne!(client_counts(&server, &mut admin)[1], "clients=0");
+        admin.set_thread_count(1);
+        assert_eq!(admin.text(&["PUBLISH", "channel:10000", "two"]), "3");
+        for subscriber in &mut subscribers {
+            assert!(shown(&subscriber.receive().unwrap()).contains("two"));
+        }
     });
 }
