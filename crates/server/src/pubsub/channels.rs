@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn removed_names_leave_little_memory() {
         let channels = Channels::default();
-        let all: Vec<String> = (0..50_000).map(|number| format!("name-{number}")).collect();
+        let all: Vec<String> = (0..200_000).map(|number| format!("name-{number}")).collect();
         let spread = |name: &str| {
             name.bytes().fold(14_695_981_039_346_656_037_u64, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(1_099_511_628_211).rotate_left(23)
