@@ -7,6 +7,7 @@
 //! initialised. It came from a heap exactly if the head says so.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
+use std::ops::Deref;
 use std::ptr::NonNull;
 
 use crate::memory::heap::{self, Heap};
@@ -199,22 +200,25 @@ impl PackedBlock {
 
     /// Likewise, where this block is.
     pub(super) fn another(&self, capacity: usize, start: &[u8]) -> Self {
-        match self.head.filter(|_| self.head().is_in_heap()) {
-            Some(head) => {
-                // SAFETY: (1, 2) the invariant, and this block outlives the use of the heap.
-                let heap = unsafe { heap::heap_of(head.cast(), self.size()) };
-                Self::in_heap(&heap, capacity, start)
-            }
+        match self.heap() {
+            Some(heap) => Self::in_heap(&heap, capacity, start),
             None => Self::with_start(capacity, start),
         }
     }
 
     /// Likewise, from the global allocator.
-    fn with_start(capacity: usize, start: &[u8]) -> Self {
+    pub(super) fn with_start(capacity: usize, start: &[u8]) -> Self {
         let mut block = Self::new();
         block.resize(capacity);
         block.bytes_mut()[..start.len()].copy_from_slice(start);
         block
+    }
+
+    /// The heap that the block came from, if any.
+    fn heap(&self) -> Option<impl Deref<Target = Heap>> {
+        let head = self.head.filter(|_| self.head().is_in_heap())?;
+        // SAFETY: (1, 2) the invariant, and the result borrows this block, which lives as long.
+        Some(unsafe { heap::heap_of(head.cast(), self.size()) })
     }
 
     /// A block of `heap`, of this size, a multiple of a word that is not large, that begins with `start` before zeros.
@@ -271,14 +275,14 @@ impl PackedBlock {
 
     /// A copy of the block, where it is.
     pub(super) fn to_copy(&self) -> Self {
-        let Some(head) = self.head else { return Self::new() };
-        if self.head().is_in_heap() {
-            // SAFETY: (1, 2) the invariant, and this block outlives the use of the heap.
-            let heap = unsafe { heap::heap_of(head.cast(), self.size()) };
+        if self.head.is_none() {
+            return Self::new();
+        }
+        if let Some(heap) = self.heap() {
             // Of the same size, which need not be one of the heap's classes: the index is at the end.
             return self.to_copy_in(&heap);
         }
-        let mut copy = self.another(self.capacity(), self.bytes());
+        let mut copy = Self::with_start(self.capacity(), self.bytes());
         assert_eq!(copy.capacity(), self.capacity());
         copy.update(|new| *new = self.head());
         copy

@@ -2,7 +2,6 @@
 
 use super::block::PackedBlock;
 use super::element::Encoded;
-use super::index::INDEX_STEP;
 use super::{Item, Packed, USED_MAX};
 use crate::memory::heap::Heap;
 
@@ -41,19 +40,18 @@ impl Builder {
         if len == 0 {
             return packed;
         }
-        let has_index = len >= Packed::<1, false>::INDEX_LEN_MIN;
-        let index_capacity = if has_index { len.next_multiple_of(INDEX_STEP) } else { 0 };
+        let index_capacity = Packed::<1, false>::index_capacity_of_new(len);
         let capacity = used + index_capacity * Packed::<1, false>::INDEX_ITEM_SIZE;
         packed.block = match heap {
             Some(heap) => PackedBlock::in_heap(heap, capacity, &self.bytes),
-            None => packed.block.another(capacity, &self.bytes),
+            None => PackedBlock::with_start(capacity, &self.bytes),
         };
         packed.block.update(|head| {
             head.used = used as u16;
             head.len = len as u16;
             head.set_index_capacity(index_capacity);
         });
-        if has_index {
+        if index_capacity > 0 {
             for (target, offset) in packed.offsets_mut().as_chunks_mut().0.iter_mut().zip(&self.offsets) {
                 *target = offset.to_le_bytes();
             }

@@ -18,6 +18,11 @@ pub(super) fn index_capacity_for(len: usize) -> usize {
 }
 
 impl<const N: usize, const FIND: bool> Packed<N, FIND> {
+    /// Capacity of the index of a new sequence of `len` groups.
+    pub(super) fn index_capacity_of_new(len: usize) -> usize {
+        if len >= Self::INDEX_LEN_MIN { len.next_multiple_of(INDEX_STEP) } else { 0 }
+    }
+
     /// The place of the offsets.
     #[inline]
     pub(super) fn offsets_at(&self) -> usize {

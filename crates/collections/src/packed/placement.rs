@@ -2,7 +2,6 @@
 
 use super::block::PackedBlock;
 use super::element::Encoded;
-use super::index::INDEX_STEP;
 use super::{Item, Packed};
 use crate::memory::heap::Heap;
 
@@ -19,13 +18,12 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     pub(crate) fn reserve_bytes_in(&mut self, heap: &Heap, group_count: usize, size: usize) {
         debug_assert!(self.is_empty());
         if self.fits(size) {
-            let has_index = group_count >= Self::INDEX_LEN_MIN;
-            let index_len = if has_index { group_count.next_multiple_of(INDEX_STEP) } else { 0 };
-            self.block = PackedBlock::in_heap(heap, size + index_len * Self::INDEX_ITEM_SIZE, &[]);
+            let index_size = Self::index_capacity_of_new(group_count) * Self::INDEX_ITEM_SIZE;
+            self.block = PackedBlock::in_heap(heap, size + index_size, &[]);
         }
     }
 
-    /// Moves a small block into `heap`, or out of a sparse span of it. Returns whether it has moved.
+    /// Moves a small block into `heap`, or out of a sparse span. Returns whether it has moved.
     pub fn relocate(&mut self, heap: &Heap) -> bool {
         self.block.relocate(heap)
     }
@@ -34,9 +32,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     #[must_use]
     pub fn to_copy(&self, heap: &Heap) -> Self {
         let mut copy = Self { block: self.block.to_copy_in(heap) };
-        if self.is_roomy() {
-            copy.shrink();
-        }
+        copy.shrink_if_reserved();
         copy
     }
 

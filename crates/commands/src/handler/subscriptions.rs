@@ -117,11 +117,18 @@ pub struct Subscriptions {
     names: [HashTable<Name>; SUBSCRIPTION_KIND_COUNT],
 }
 
-/// A table with more places is made smaller when one in eight is used.
-const CAPACITY_KEPT: usize = 64;
+/// The places of a table from which on [`shrink_if_sparse`] makes it smaller.
+pub const CAPACITY_KEPT: usize = 64;
 
 /// Number of names up to which [`Session::names_of`] sorts them: more would take long.
 const SORTED_COUNT_MAX: usize = 1000;
+
+/// Makes a table of names smaller when less than one in eight of its places is used. Called after removals.
+pub fn shrink_if_sparse<T>(table: &mut HashTable<T>, hash_of: impl Fn(&T) -> u64) {
+    if table.len() < table.capacity() / 8 && table.capacity() > CAPACITY_KEPT {
+        table.shrink_to(2 * table.len(), hash_of);
+    }
+}
 
 impl Subscriptions {
     /// Returns the names of a kind, in no order.
@@ -169,10 +176,7 @@ impl Session {
     /// Adds a subscription.
     pub fn add_subscription(&mut self, kind: SubscriptionKind, name: Name) {
         let names = &mut self.subscriptions.get_or_insert_default().names[kind as usize];
-        let hash = name.hash_value();
-        if names.find(hash, |known| *known == name).is_none() {
-            names.insert_unique(hash, name, Name::hash_value);
-        }
+        names.entry(name.hash_value(), |known| *known == name, Name::hash_value).or_insert(name);
     }
 
     /// Removes a subscription. Returns its name, if it existed.
@@ -180,9 +184,7 @@ impl Session {
         let subscriptions = self.subscriptions.as_mut()?;
         let names = &mut subscriptions.names[kind as usize];
         let name = names.find_entry(hash, |name| name.is(hash, bytes)).ok()?.remove().0;
-        if names.len() < names.capacity() / 8 && names.capacity() > CAPACITY_KEPT {
-            names.shrink_to(2 * names.len(), Name::hash_value);
-        }
+        shrink_if_sparse(names, Name::hash_value);
         if subscriptions.is_empty() {
             self.subscriptions = None;
         }

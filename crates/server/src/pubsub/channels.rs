@@ -7,7 +7,7 @@
 //! 2. Stamps of a name grow with each change of its audience: they are taken under the lock of its shard.
 //! 3. `count` is the number of names; the counts of shards are 0 exactly for empty ones.
 
-use commands::subscriptions::Name;
+use commands::subscriptions::{Name, shrink_if_sparse};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use sync::atomic::{AtomicUsize, Ordering};
@@ -17,9 +17,6 @@ use super::names::{Audience, Change, NamedAudience};
 
 /// A table grows as a whole, under the lock: of a million names, one shard's is below a millisecond.
 const SHARD_COUNT: usize = 512;
-
-/// A table with more places is made smaller when one in eight is used.
-const CAPACITY_KEPT: usize = 64;
 
 /// Channels, found by name.
 pub struct Channels {
@@ -104,13 +101,10 @@ impl Channels {
                     return known.get().name.clone();
                 }
                 let name = known.remove().0.name;
-                let left = table.len();
-                shard.count.store(left, Ordering::SeqCst);
+                shard.count.store(table.len(), Ordering::SeqCst);
                 self.count.fetch_sub(1, Ordering::SeqCst);
                 self.event_count.fetch_sub(is_event_name(&name).into(), Ordering::SeqCst);
-                if left < table.capacity() / 8 && table.capacity() > CAPACITY_KEPT {
-                    table.shrink_to(2 * left, hash_of);
-                }
+                shrink_if_sparse(&mut table, hash_of);
                 name
             }
             Entry::Vacant(place) => {
@@ -159,6 +153,8 @@ impl Channels {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+
+    use commands::subscriptions::CAPACITY_KEPT;
 
     use super::*;
 

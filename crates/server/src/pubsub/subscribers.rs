@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use commands::subscriptions::{Name, SUBSCRIPTION_KIND_COUNT, SubscriptionKind};
+use commands::subscriptions::{Name, SUBSCRIPTION_KIND_COUNT, SubscriptionKind, shrink_if_sparse};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use sync::HashSet;
@@ -22,9 +22,6 @@ const SHARD_COUNT: usize = 64;
 
 /// Subscribers of a name up to which they are a list.
 const FEW_MAX: usize = 16;
-
-/// A table with more places is made smaller when one in eight is used.
-const CAPACITY_KEPT: usize = 64;
 
 /// The subscribed connections of each name, by kind.
 pub struct SubscribersByName {
@@ -247,9 +244,7 @@ impl SubscribersByName {
             }
         }
         known.remove();
-        if table.len() < table.capacity() / 8 && table.capacity() > CAPACITY_KEPT {
-            table.shrink_to(2 * table.len(), hash_of);
-        }
+        shrink_if_sparse(table, hash_of);
     }
 
     /// Number of joins.

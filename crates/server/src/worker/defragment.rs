@@ -5,6 +5,7 @@
 //!
 //! Active workers share the slots. A walk that begins goes on until the end of the share.
 
+use collections::Heap;
 use config::Config;
 use keyspace::DefragmentationCycle;
 use os::clock::{Ticks, Uptime};
@@ -148,8 +149,8 @@ impl SparseWalk {
     /// The part of its time that this worker should spend on it now, in percent.
     fn percent(&mut self, thread: usize, shared: &Shared, now: Uptime) -> u64 {
         if self.begun.is_none() {
-            let wasted = shared.keyspace.wasted_bytes();
-            let used: u64 = shared.keyspace.heaps().iter().map(collections::Heap::block_bytes).sum();
+            // Beside the memory that a walk can move, without large values.
+            let (wasted, waste_percent) = waste(shared, Heap::block_bytes);
             self.left = self.left.min(wasted);
             let has_grown = wasted > self.left / 2 * 3 + SPARSE_SIZE_MIN;
             if now < self.paused_until && !has_grown {
@@ -157,7 +158,7 @@ impl SparseWalk {
             }
             let exceeds = |size_min: u64, percent_min: u64| {
                 let size_min = if simulation::is_simulated() { SPARSE_SIZE_MIN_SIMULATED } else { size_min };
-                wasted >= size_min && wasted * 100 / used.max(1) > percent_min
+                wasted >= size_min && waste_percent > percent_min
             };
             let is_most = exceeds(SPARSE_SIZE_MIN, SPARSE_PERCENT);
             let is_again = now < self.again_until && exceeds(SPARSE_AGAIN_SIZE_MIN, SPARSE_AGAIN_PERCENT);
@@ -192,7 +193,7 @@ fn percent(config: &Config, shared: &Shared) -> u64 {
     if !config.activedefrag {
         return 0;
     }
-    let (wasted, waste_percent) = waste(shared);
+    let (wasted, waste_percent) = waste(shared, Heap::used_bytes);
     let lower = u64::from(config.active_defrag_threshold_lower);
     if wasted < config.active_defrag_ignore_bytes || waste_percent < lower {
         return 0;
@@ -203,9 +204,9 @@ fn percent(config: &Config, shared: &Shared) -> u64 {
     min + max.saturating_sub(min) * above / (upper - lower)
 }
 
-/// The wasted bytes of the entries' heaps, and their percentage of the bytes in use.
-fn waste(shared: &Shared) -> (u64, u64) {
+/// The wasted bytes of the entries' heaps, and their percentage of the bytes in use, by `used_in`.
+fn waste(shared: &Shared, used_in: fn(&Heap) -> u64) -> (u64, u64) {
     let wasted = shared.keyspace.wasted_bytes();
-    let used: u64 = shared.keyspace.heaps().iter().map(collections::Heap::used_bytes).sum();
+    let used: u64 = shared.keyspace.heaps().iter().map(used_in).sum();
     (wasted, wasted * 100 / used.max(1))
 }

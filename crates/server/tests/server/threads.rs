@@ -214,9 +214,7 @@ fn two_busy_connections_get_a_thread_each() {
 
 #[test]
 fn many_subscriptions_move_when_their_thread_ends_and_not_before() {
-    let few = ["--io-threads-grow-percent", "10"];
-    let options = [&["--io-threads", "2", "--io-threads-always-active", "yes"], &few[..]].concat();
-    on_each_backend(&options, |server| {
+    on_each_backend(&["--io-threads", "2", "--io-threads-always-active", "yes"], |server| {
         let mut admin = server.client();
         let names: Vec<String> = (0..10_001).map(|number| format!("channel:{number}")).collect();
         let request: Vec<&str> = ["SUBSCRIBE"].into_iter().chain(names.iter().map(String::as_str)).collect();
