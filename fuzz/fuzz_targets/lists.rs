@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use collections::{Collection, DecimalBuffer, End, List, ListLimits};
+use collections::{Collection, DecimalBuffer, End, Heap, List, ListLimits};
 use libfuzzer_sys::fuzz_target;
 
 /// Number of changes between two full comparisons.
@@ -17,10 +17,11 @@ const CHANGE_COUNT_MAX: usize = 2_000;
 fuzz_target!(|data: &[u8]| {
     let Some((fill, changes)) = data.split_first() else { return };
     let limits = ListLimits::of_directive(i64::from(*fill as i8));
+    let heap = Heap::new();
     let mut list = List::new();
     let mut model: VecDeque<Vec<u8>> = VecDeque::new();
     for (step, change) in changes.as_chunks::<3>().0.iter().take(CHANGE_COUNT_MAX).enumerate() {
-        change_both(*change, limits, &mut list, &mut model);
+        change_both(*change, limits, &heap, &mut list, &mut model);
         if step % COMPARISON_DISTANCE == 0 {
             compare(&list, &model);
         }
@@ -28,7 +29,13 @@ fuzz_target!(|data: &[u8]| {
     compare(&list, &model);
 });
 
-fn change_both(change: [u8; 3], limits: ListLimits, list: &mut List, model: &mut VecDeque<Vec<u8>>) {
+fn change_both(
+    change: [u8; 3],
+    limits: ListLimits,
+    heap: &Heap,
+    list: &mut List,
+    model: &mut VecDeque<Vec<u8>>,
+) {
     let [kind, place, text] = change;
     let len = model.len();
     let index = usize::from(place) * len / 256;
@@ -58,7 +65,7 @@ fn change_both(change: [u8; 3], limits: ListLimits, list: &mut List, model: &mut
             list.shrunk(limits);
             model.remove(index);
         }
-        6 => *list = list.to_copy(),
+        6 => *list = list.to_copy(heap),
         more => {
             list.expect(1, element.len(), limits);
             if more % 2 == 0 {
