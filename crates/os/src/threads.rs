@@ -72,6 +72,21 @@ pub fn set_thread_scheduling(scheduling: Scheduling) -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
+/// What [`lower_priority`] adds to the nice value: such a thread gets a tenth of the time of an ordinary one beside it.
+const NICE_STEP: libc::c_int = 10;
+const NICE_MAX: libc::c_int = 19;
+
+/// Gives the calling thread, and the threads it starts from now on, a lower priority than that of the first thread. Where a CPU is
+/// free, they run as before. Calling it again has no effect.
+pub fn lower_priority() -> io::Result<()> {
+    let first = std::process::id();
+    // SAFETY: takes no pointers. -1 is a priority, too, and no error is possible: the process lives.
+    let ordinary = unsafe { libc::getpriority(libc::PRIO_PROCESS, first) };
+    let nice = (ordinary + NICE_STEP).min(NICE_MAX);
+    // SAFETY: takes no pointers. 0 is the calling thread.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }).map(drop)
+}
+
 fn this_thread() -> libc::pthread_t {
     // SAFETY: takes no pointers.
     unsafe { libc::pthread_self() }
@@ -91,9 +106,26 @@ pub fn set_thread_name(name: &str) {
 #[cfg(test)]
 mod tests {
     use super::{
-        Scheduling, set_thread_affinity, set_thread_name, set_thread_scheduling, thread_affinity,
-        thread_scheduling,
+        NICE_STEP, Scheduling, lower_priority, set_thread_affinity, set_thread_name, set_thread_scheduling,
+        thread_affinity, thread_scheduling,
     };
+
+    #[test]
+    fn the_priority_of_one_thread_is_lowered_once() {
+        let nice = |thread: u32| {
+            // SAFETY: takes no pointers.
+            unsafe { libc::getpriority(libc::PRIO_PROCESS, thread) }
+        };
+        let before = nice(0);
+        let worker = std::thread::spawn(move || {
+            for _ in 0..2 {
+                lower_priority().unwrap();
+                assert_eq!(nice(0), (before + NICE_STEP).min(19));
+            }
+        });
+        worker.join().unwrap();
+        assert_eq!(nice(0), before);
+    }
 
     #[test]
     fn a_thread_can_be_scheduled_in_batches_and_back() {

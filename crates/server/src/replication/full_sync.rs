@@ -64,7 +64,7 @@ impl Shared {
         let family = first.family();
         let (served, others): (Vec<_>, Vec<_>) =
             waiting.into_iter().partition(|replica| replica.family() == family);
-        let settings = saving::settings(self).for_family(family);
+        let settings = saving::settings(self).for_replicas(family);
         let count = served.len();
         let together = Arc::new(ServedReplicas::new(served.clone()));
         let recipients = self.recipients(&served, &together);

@@ -60,6 +60,8 @@ pub struct RdbOptions {
     pub deletes_expired: bool,
     /// Keys are loaded beside the present data ([`keyspace::Keyspace::staged`]).
     pub is_beside: bool,
+    /// The data are loaded while the server runs: decoders leave the CPU to others that need it.
+    pub yields_cpu: bool,
 }
 
 /// Why an RDB file can't be loaded.
@@ -301,6 +303,9 @@ fn decode(
 ) {
     let _handler_stack = os::fault::prepare_thread();
     background::let_others_preempt();
+    if options.yields_cpu {
+        background::lower_priority();
+    }
     let mut inserter = Inserter::new(shared, number, options);
     while let Some(job) = queue.pop() {
         if let Err(error) = inserter.run(job) {

@@ -55,7 +55,7 @@ pub fn replace_by(shared: &'static Shared, snapshot: Snapshot<'_>) -> Result<(),
     let lazy = shared.config.load().replica_lazy_flush;
     let flush = if lazy { Flush::Later } else { Flush::Now };
     shared.loading.stream_db.store(-1, Ordering::Relaxed);
-    let options = RdbOptions { keeps_expired: true, ..RdbOptions::default() };
+    let options = RdbOptions { keeps_expired: true, yields_cpu: true, ..RdbOptions::default() };
     let loaded = match snapshot {
         Snapshot::File(path) => {
             log::info!("PRIMARY <-> REPLICA sync: Flushing old data");
@@ -91,7 +91,8 @@ pub fn load_beside(
 ) -> Result<StagedData, LoadFailed> {
     log::info!("{LOADING}");
     shared.loading.stream_db.store(-1, Ordering::Relaxed);
-    let options = RdbOptions { keeps_expired: true, is_beside: true, ..RdbOptions::default() };
+    let options =
+        RdbOptions { keeps_expired: true, is_beside: true, yields_cpu: true, ..RdbOptions::default() };
     let staged = StagedData { shared, libraries: Libraries::default(), has_keys: true };
     let loaded = load_received(shared, snapshot, options, &staged.libraries);
     loaded.map(|()| staged).inspect_err(|_| {
