@@ -72,8 +72,8 @@ pub fn set_thread_scheduling(scheduling: Scheduling) -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
-/// What [`lower_priority`] adds to the nice value: such a thread gets a tenth of the time of an ordinary one beside it.
-const NICE_STEP: libc::c_int = 10;
+/// What [`lower_priority`] adds to the nice value: such a thread gets a third of the time of an ordinary one beside it.
+const NICE_STEP: libc::c_int = 5;
 const NICE_MAX: libc::c_int = 19;
 
 /// Gives the calling thread, and the threads it starts from now on, a lower priority than that of the first thread. Where a CPU is

@@ -96,6 +96,9 @@ pub trait DiskFile {
     /// Of the file system.
     fn sync(&mut self) -> io::Result<()>;
 
+    /// The system may begin to write this range to the device, so that the next [`sync`](Self::sync) is short.
+    fn begin_writing(&mut self, _: Range<u64>) {}
+
     /// The bytes of this range, which are synced, will not be read soon: memory that caches them can be freed.
     fn release_cached(&mut self, _: Range<u64>) {}
 

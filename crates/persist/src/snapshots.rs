@@ -36,7 +36,6 @@ use sync::{Mutex, OnceLock};
 
 pub use self::file::{FileOutput, SnapshotFile};
 pub use self::output::{Done, OutputError, Recipient, SnapshotOutput};
-use self::pass::adapt_thread;
 pub use self::pass::{SaveError, Saved};
 use self::preserved::{Preserved, PreservedSink};
 pub use self::settings::Settings;
@@ -367,12 +366,7 @@ impl Snapshots {
 
     fn start(&'static self) -> Option<Sender<Job>> {
         let (sender, receiver) = mpsc::channel::<Job>();
-        let run = move || {
-            for job in receiver {
-                adapt_thread(&job.request.settings.cpus);
-                self.run(job);
-            }
-        };
+        let run = move || receiver.iter().for_each(|job| self.run(job));
         match sync::thread::Builder::new().name("broadloom-save".to_owned()).spawn(run) {
             Ok(_) => Some(sender),
             Err(error) => {

@@ -74,6 +74,10 @@ impl DiskFile for SystemFile {
         self.0.sync_data()
     }
 
+    fn begin_writing(&mut self, range: Range<u64>) {
+        os::files::begin_writing(&self.0, range);
+    }
+
     fn release_cached(&mut self, range: Range<u64>) {
         os::files::drop_cached(&self.0, range);
     }
@@ -105,6 +109,7 @@ mod tests {
         file.append(b"0123456789").unwrap();
         file.truncate(4).unwrap();
         file.append(b"x").unwrap();
+        file.begin_writing(0..5);
         file.sync().unwrap();
         file.release_cached(0..5);
         assert_eq!(super::super::read_small(&file).unwrap(), b"0123x");

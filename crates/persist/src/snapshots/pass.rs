@@ -96,6 +96,7 @@ impl Snapshots {
     /// Takes a snapshot.
     pub(super) fn run(&'static self, job: Job) {
         let Job { mut request, databases } = job;
+        adapt_thread(&request.settings.cpus);
         let keyspace = self.keyspace();
         let databases = databases.unwrap_or_else(|| {
             let wait = || self.wakes.wait(0);
@@ -461,8 +462,7 @@ fn waiting<'a>(walker: usize, wait: &'a dyn Fn()) -> Waiting<'a> {
     Waiting { token: LatchWakes::token(walker), wait }
 }
 
-/// Adapts the scheduling of a thread that takes snapshots.
-pub(super) fn adapt_thread(cpus: &[usize]) {
+fn adapt_thread(cpus: &[usize]) {
     if sync::simulation::is_simulated() {
         return;
     }
@@ -475,8 +475,5 @@ pub(super) fn adapt_thread(cpus: &[usize]) {
     // thread. With a longer slice it waited for several slices of all others, and clients of the slot with it.
     if let Err(error) = os::threads::set_time_slice(TIME_SLICE) {
         log::debug!("A snapshot thread has an ordinary time slice: {error}");
-    }
-    if let Err(error) = os::threads::lower_priority() {
-        log::debug!("A snapshot thread has an ordinary priority: {error}");
     }
 }

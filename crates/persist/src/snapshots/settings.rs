@@ -80,11 +80,11 @@ impl Settings {
     }
 
     /// The settings for replicas that read the versions of a family: Redis 7.2 reads 11, and field expiries need more. The threads
-    /// work twice as long: the backlog keeps all changes until the replicas have the snapshot.
+    /// work for half as long again: until the replicas have the snapshot, the backlog keeps all changes.
     #[must_use]
     pub fn for_replicas(mut self, family: Family) -> Self {
         self.family = Some(family);
-        self.cpu_percent = (self.cpu_percent * 2).min(100);
+        self.cpu_percent = (self.cpu_percent * 3 / 2).clamp(1, 100);
         self
     }
 

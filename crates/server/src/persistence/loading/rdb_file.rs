@@ -60,7 +60,8 @@ pub struct RdbOptions {
     pub deletes_expired: bool,
     /// Keys are loaded beside the present data ([`keyspace::Keyspace::staged`]).
     pub is_beside: bool,
-    /// The data are loaded while the server runs: decoders leave the CPU to others that need it.
+    /// Decoders leave the CPU to others that need it. Not if clients use the data meanwhile: they would wait for a decoder that is
+    /// preempted under a latch.
     pub yields_cpu: bool,
 }
 
@@ -181,6 +182,11 @@ pub(super) fn load(
     target: &Libraries,
 ) -> Result<u64, RdbError> {
     background::let_others_preempt();
+    if options.yields_cpu {
+        // Decoders may have the first work for them.
+        shared.memory.pages.prepare();
+        shared.memory.background.prepare();
+    }
     let mut decoders = Decoders::start(shared, file.total_size(), options);
     let cutter = cutter(&shared.config.load());
     let libraries = LibraryLoader::default();

@@ -91,8 +91,7 @@ pub fn load_beside(
 ) -> Result<StagedData, LoadFailed> {
     log::info!("{LOADING}");
     shared.loading.stream_db.store(-1, Ordering::Relaxed);
-    let options =
-        RdbOptions { keeps_expired: true, is_beside: true, yields_cpu: true, ..RdbOptions::default() };
+    let options = RdbOptions { keeps_expired: true, is_beside: true, ..RdbOptions::default() };
     let staged = StagedData { shared, libraries: Libraries::default(), has_keys: true };
     let loaded = load_received(shared, snapshot, options, &staged.libraries);
     loaded.map(|()| staged).inspect_err(|_| {

@@ -37,8 +37,9 @@ const LOADER_INTERVAL: Duration = Duration::from_millis(50);
 /// The wait for a loader when the connection has ended.
 const LONE_LOADER_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Bytes of a file after which it is synced while it is received. One sync of everything would keep the disk from others.
-const SYNC_SIZE: usize = 4 << 20;
+/// Bytes of a file that the system begins to write while the next are received. Otherwise the sync at the end writes everything at once,
+/// and keeps others from the disk.
+const WRITE_SIZE: u64 = 4 << 20;
 
 /// How a snapshot is loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -137,7 +138,7 @@ impl Attempt<'_> {
         persists || !self.config.rdb_del_sync_files
     }
 
-    /// Receives the snapshot into a file, which is durable if it may become the dump file.
+    /// Receives the snapshot into a file.
     pub(super) fn receive(
         &self,
         wire: &mut Wire<'_>,
@@ -147,20 +148,19 @@ impl Attempt<'_> {
         let mut file = disk::current().create(path).map_err(AttemptError::File)?;
         let mut frame = SnapshotFrame::default();
         await_beginning(wire, transfer, &mut frame, "to disk")?;
-        let is_kept = self.keeps_file();
-        let mut unsynced = 0;
+        let (mut size, mut written) = (0, 0);
         loop {
             let (bytes, is_complete) = take_input(wire, transfer, &mut frame)?;
             if !bytes.is_empty() {
                 file.append(&bytes).map_err(AttemptError::File)?;
-                unsynced += bytes.len();
-            }
-            if is_kept && (is_complete || unsynced >= SYNC_SIZE) {
-                file.sync().map_err(AttemptError::File)?;
-                unsynced = 0;
+                size += bytes.len() as u64;
             }
             if is_complete {
-                return Ok(());
+                return file.sync().map_err(AttemptError::File);
+            }
+            if size - written >= WRITE_SIZE {
+                file.begin_writing(written..size);
+                written = size;
             }
             wire.receive()?;
         }
