@@ -20,6 +20,7 @@ use crate::compare::{self, Comparison};
 use crate::error::MigrateError;
 use crate::progress::Phase;
 use crate::record::{Side, Stage};
+use crate::server::Server;
 use crate::servers::{DatabaseKey, Link, Servers};
 use crate::session::Session;
 use crate::switch::Switch;
@@ -60,6 +61,7 @@ fn copy(session: &mut Session<'_>) -> Result<Comparison, MigrateError> {
         refused_functions: None,
         time_max: session.cli.timeout,
     };
+    let start = session.servers.target.run_id()?;
     link.copier.copy_all(&mut session.servers, &mut session.progress)?;
     link.refused_functions = copy_functions(session)?;
     session.progress.show(&Phase::CatchingUp { keys: 0 });
@@ -80,7 +82,10 @@ fn copy(session: &mut Session<'_>) -> Result<Comparison, MigrateError> {
         let keys = link.copy_changed(&mut session.servers)?;
         session.progress.show(&Phase::CatchingUp { keys });
         comparison.add_refused(&link);
+        // Each time: the target may close connections that are idle.
+        has_not_restarted(&mut session.servers.target, start.as_deref())?;
     }
+    has_not_restarted(&mut session.servers.target, start.as_deref())?;
     if session.cli.switch && comparison.is_equal() {
         let switch = Switch {
             old: Side::Source,
@@ -92,6 +97,16 @@ fn copy(session: &mut Session<'_>) -> Result<Comparison, MigrateError> {
         switch.run(session, &mut link)?;
     }
     Ok(comparison)
+}
+
+/// Checks that the target has run since the copy began: it could have come back without some of it.
+fn has_not_restarted(target: &mut Server, start: Option<&str>) -> Result<(), MigrateError> {
+    if target.run_id()?.as_deref() == start {
+        return Ok(());
+    }
+    let reason =
+        "it has restarted since the copy began, and may lack keys: --overwrite copies all keys again";
+    Err(MigrateError::server(target.name(), reason))
 }
 
 /// The copy of changed keys.

@@ -7,10 +7,14 @@ use crate::error::MigrateError;
 use crate::fence;
 use crate::info::Role;
 use crate::record::{Side, Stage};
+use crate::server::Server;
 use crate::session::{Relation, Session};
 
 /// What servers have as modules of their own: the Lua engine of Valkey, the vector sets of Redis 8.
 const OWN_MODULES: [&[u8]; 2] = [b"lua", b"vectorset"];
+
+/// The channel that a Sentinel subscribes to on each server that it watches.
+const SENTINEL_CHANNEL: &str = "__sentinel__:hello";
 
 /// Checks that the options name two servers.
 pub fn are_two(session: &mut Session<'_>) -> Result<(), MigrateError> {
@@ -36,6 +40,12 @@ pub fn may_move(session: &mut Session<'_>) -> Result<bool, MigrateError> {
         }
         has_databases(session, Side::Target)?;
         is_at_its_address(session, Side::Source)?;
+        if !is_attached {
+            is_unwatched(session, Side::Target)?;
+        }
+        if session.cli.switch {
+            is_unwatched(session, Side::Source)?;
+        }
     }
     if session.cli.switch
         && let Some(reason) = missing_replicas(session)?
@@ -193,6 +203,30 @@ fn has_databases(session: &mut Session<'_>, replica: Side) -> Result<(), Migrate
     )))
 }
 
+/// Checks that no Sentinel watches a server whose role is about to change: it would make the new primary a replica of the former
+/// one, and what clients have written to it would be lost.
+fn is_unwatched(session: &mut Session<'_>, side: Side) -> Result<(), MigrateError> {
+    let server = session.server(side);
+    let count = sentinel_count(server)?;
+    if count == 0 {
+        return Ok(());
+    }
+    Err(MigrateError::refused(format!(
+        "{count} Sentinels watch {}, and would undo the change of its role: SENTINEL REMOVE on each of them first, and SENTINEL \
+         MONITOR for the target when it is the primary",
+        server.name()
+    )))
+}
+
+/// The number of Sentinels that watch a server; 0 if it does not tell.
+fn sentinel_count(server: &mut Server) -> Result<i64, MigrateError> {
+    let reply = server.try_call(&["PUBSUB", "NUMSUB", SENTINEL_CHANNEL])?;
+    Ok(match reply.elements() {
+        Some([_, Reply::Integer(count)]) => *count,
+        _ => 0,
+    })
+}
+
 /// Returns that the target will refuse writes as a primary, by its own settings, if it will.
 fn missing_replicas(session: &mut Session<'_>) -> Result<Option<String>, MigrateError> {
     let target = &mut session.servers.target;
@@ -221,6 +255,13 @@ pub fn warn(session: &mut Session<'_>) -> Result<(), MigrateError> {
     }
     if let Some(reason) = missing_replicas(session)? {
         session.progress.line(&format!("warning: {reason}"));
+    }
+    let count = if session.cli.by_scan { 0 } else { sentinel_count(&mut session.servers.source)? };
+    if count > 0 {
+        session.progress.line(&format!(
+            "warning: {count} Sentinels watch the source: a failover may make the target the primary (replica-priority 0 in the target \
+             prevents it), and they must be told to SENTINEL REMOVE the source before the switch"
+        ));
     }
     Ok(())
 }

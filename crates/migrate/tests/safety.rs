@@ -64,6 +64,34 @@ fn planted_differences_are_found() {
     }
 }
 
+/// A Sentinel would undo the change of a role. It subscribes to this channel on each server that it watches.
+#[test]
+fn a_server_that_a_sentinel_watches_does_not_change_its_role() {
+    const CHANNEL: &str = "__sentinel__:hello";
+    let Some(valkey) = valkey() else { return };
+    for (source, target) in pairs(&valkey) {
+        let servers = Move::new(&source, &target);
+        fill(&mut servers.source());
+        let end = |mut sentinel, mut client| {
+            call(&mut sentinel, &["UNSUBSCRIBE"]);
+            assert!(call(&mut client, &["PUBSUB", "NUMSUB", CHANNEL]).contains('0'));
+        };
+        let mut sentinel = servers.target();
+        call(&mut sentinel, &["SUBSCRIBE", CHANNEL]);
+        servers.refused("", 1, "1 Sentinels watch the target");
+        end(sentinel, servers.target());
+
+        let mut sentinel = servers.source();
+        call(&mut sentinel, &["SUBSCRIBE", CHANNEL]);
+        servers.step("", "warning: 1 Sentinels watch the source");
+        servers.refused("--switch", 1, "SENTINEL REMOVE");
+        assert_eq!(call(&mut servers.source(), &["SET", "later", "1"]), "OK");
+        end(sentinel, servers.source());
+        servers.step("--switch", "switched: clients are to be pointed to the target");
+        assert_eq!(call(&mut servers.target(), &["GET", "later"]), "1");
+    }
+}
+
 /// A program that also serves a TLS port, on which clients need a certificate.
 fn secured(program: &Program, files: &Files) -> (Program, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

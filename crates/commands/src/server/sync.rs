@@ -66,6 +66,8 @@ fn psync(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
             .write_server_log(&format!("Replica {peer} asks for synchronization but with a wrong offset"));
         return Err(CommandError::NOT_AN_INTEGER);
     };
+    // A `SYNC` before, which was refused, does not count.
+    declared(ctx.session).is_old = false;
     // A replica names the first byte that it lacks; the offset is the number of bytes before it.
     let from = u64::try_from(offset).ok().and_then(|first| first.checked_sub(1));
     synchronise(ctx, from.map(|offset| (args.at(1), offset)), reply)

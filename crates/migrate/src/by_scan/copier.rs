@@ -22,6 +22,9 @@ const BATCH_SIZE_MAX: u64 = 8 * 1024 * 1024;
 /// What a value counts for whose size the source refuses to tell.
 const UNKNOWN_SIZE: u64 = 1024 * 1024;
 
+/// Parts of the errors with which servers refuse a payload that they can't read.
+const PAYLOAD_ERRORS: [&str; 3] = ["payload", "Bad data format", "foreign data type"];
+
 /// Copies keys.
 pub struct Copier {
     has_absolute_expiries: bool,
@@ -151,8 +154,10 @@ impl Copier {
                 continue;
             };
             let text = String::from_utf8_lossy(&text).into_owned();
-            if !text.contains("payload") && !text.contains("Bad data format") {
-                return Err(MigrateError::server(target.name(), format!("RESTORE: {text}")));
+            if !PAYLOAD_ERRORS.iter().any(|error| text.contains(error)) {
+                let name = String::from_utf8_lossy(&key.1);
+                let reason = format!("RESTORE of db{database} '{name}': {text}");
+                return Err(MigrateError::server(target.name(), reason));
             }
             self.refused.insert(key, text);
         }
@@ -217,8 +222,13 @@ fn missing(server: &mut Server, database: u32, keys: Vec<Vec<u8>>) -> Result<Vec
         encode_command(&[b"EXISTS", key.as_slice()], &mut requests);
     }
     let replies = server.pipeline(&requests, keys.len())?;
-    let is_missing = |(key, reply): (Vec<u8>, Reply)| (reply == Reply::Integer(0)).then_some(key);
-    Ok(keys.into_iter().zip(replies).filter_map(is_missing).collect())
+    let mut missing = Vec::new();
+    for (key, reply) in keys.into_iter().zip(replies) {
+        if accepted(server, "EXISTS", Some(reply))? == Reply::Integer(0) {
+            missing.push(key);
+        }
+    }
+    Ok(missing)
 }
 
 /// A scan of a database.

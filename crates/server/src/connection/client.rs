@@ -68,6 +68,8 @@ pub struct Forwarding {
     pub held: u64,
     /// The offset up to which the stream was kept when the connection came to a worker.
     pub kept_until: u64,
+    /// Whether input has come that is no request.
+    pub is_out_of_step: bool,
 }
 
 impl Forwarding {
@@ -76,7 +78,7 @@ impl Forwarding {
     #[must_use]
     pub fn new(applied: Arc<AtomicU64>, db: DbIndex, kept_size: usize) -> Self {
         let kept_until = applied.load(Ordering::Relaxed) + kept_size as u64;
-        Self { applied, db, pending: Vec::new(), mark: 0, held: 0, kept_until }
+        Self { applied, db, pending: Vec::new(), mark: 0, held: 0, kept_until, is_out_of_step: false }
     }
 }
 

@@ -344,10 +344,10 @@ impl Replica {
         }
     }
 
-    /// Whether a part of its snapshot waits for its worker.
+    /// Whether its snapshot is on the way. The last parts may have left the pipe.
     #[must_use]
-    pub fn has_unsent_snapshot(&self) -> bool {
-        self.state() == ReplicaState::Receiving && self.pipe.size() > 0
+    pub fn receives_snapshot(&self) -> bool {
+        self.state() == ReplicaState::Receiving && self.has_begun.load(Ordering::Acquire)
     }
 
     /// Appends what is to be sent next to `out`: about `size_max` bytes at most, of the stream only what is below `limit`.

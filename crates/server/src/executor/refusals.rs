@@ -133,13 +133,21 @@ impl Executor {
     /// Answers input that is not a request. The connection is closed afterwards.
     #[cold]
     pub(super) fn refuse_protocol(&mut self, client: &mut Client, error: ProtocolError, bytes: &[u8]) {
-        if log::log_enabled!(log::Level::Debug) {
+        let level = match &mut client.forwarding {
+            Some(forwarding) => {
+                forwarding.is_out_of_step = true;
+                log::Level::Warn
+            }
+            None => log::Level::Debug,
+        };
+        if log::log_enabled!(level) {
             let input = match self.settings.config.hide_user_data_from_log {
                 true => "*redacted*".to_owned(),
                 false => bytes[..bytes.len().min(LOGGED_INPUT_SIZE_MAX)].escape_ascii().to_string(),
             };
             let session = &client.session;
-            log::debug!(
+            log::log!(
+                level,
                 "Protocol error ({error}) from client: id={} addr={}. Query buffer: '{input}'",
                 session.id,
                 session.endpoints.peer

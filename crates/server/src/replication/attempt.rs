@@ -171,8 +171,8 @@ impl<'a> Attempt<'a> {
             })?),
         };
         let source = self.config.bind_source_addr.parse::<IpAddr>().ok();
-        let address = address_of(self.primary).map_err(AttemptError::Connection)?;
-        match Wire::connect(reactor, is_given_up, address, source, certificates.as_ref(), timeout) {
+        let addresses = addresses_of(self.primary).map_err(AttemptError::Connection)?;
+        match Wire::connect(reactor, is_given_up, &addresses, source, certificates.as_ref(), timeout) {
             Err(WireError::Io(error)) => Err(AttemptError::Connection(error)),
             connected => Ok(connected?),
         }
@@ -381,11 +381,10 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// The address of the primary.
-fn address_of(primary: &PrimaryName) -> std::io::Result<SocketAddr> {
-    if let Ok(address) = primary.host.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(address, primary.port));
+/// The addresses of the primary.
+fn addresses_of(primary: &PrimaryName) -> std::io::Result<Vec<SocketAddr>> {
+    match primary.host.parse::<IpAddr>() {
+        Ok(address) => Ok(vec![SocketAddr::new(address, primary.port)]),
+        Err(_) => Ok((primary.host.as_str(), primary.port).to_socket_addrs()?.collect()),
     }
-    let mut addresses = (primary.host.as_str(), primary.port).to_socket_addrs()?;
-    addresses.next().ok_or_else(|| std::io::ErrorKind::AddrNotAvailable.into())
 }

@@ -17,6 +17,8 @@ pub fn replicate(shared: &'static Shared, primary: PrimaryName) -> bool {
     let was_replica = shared.replication.is_replica();
     let is_same = shared.replication.role.lock().primary.as_ref() == Some(&primary);
     if is_same {
+        // If its thread could not be started before.
+        start_link(shared);
         log::info!(
             "REPLICAOF would result into synchronization with the primary we are already connected with. No operation performed."
         );

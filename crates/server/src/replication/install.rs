@@ -37,7 +37,7 @@ pub struct SnapshotOf {
 /// Loads the file of a snapshot in place of all data. Returns the database that the stream has selected.
 ///
 /// # Errors
-/// The file can't be loaded, or the role has changed since the epoch. If its beginning was valid there are no data.
+/// The file can't be loaded, or the role has changed since the epoch. If its version is known there are no data then.
 pub fn replace_data(shared: &'static Shared, path: &Path, of: SnapshotOf) -> Result<DbIndex, NotInstalled> {
     replace_by(shared, Snapshot::File(path), of)
 }
@@ -78,6 +78,7 @@ pub fn swap_data_received(
         shared.replication.role.select(stream_db(shared));
         let from = Some((History::new(of.id), of.offset));
         staged.swap_in(|| shared.replication.begin_stream(&shared.keyspace.log, from));
+        settle_history(shared, of);
     });
     Loading::end(flags);
     swapped.ok_or(NotInstalled)?;
@@ -87,12 +88,12 @@ pub fn swap_data_received(
 
 fn replace_by(
     shared: &'static Shared,
-    snapshot: Snapshot<'_>,
+    mut snapshot: Snapshot<'_>,
     of: SnapshotOf,
 ) -> Result<DbIndex, NotInstalled> {
     let flags = &shared.modes.flags;
     begin_load(shared, || Loading::prepare_reload(flags).is_ok(), of)?;
-    if !end_dump(shared) || !leave_history(shared, of) {
+    if !snapshot.has_known_version(shared) || !end_dump(shared) || !leave_history(shared, of) {
         Loading::end(flags);
         return Err(NotInstalled);
     }
@@ -102,17 +103,16 @@ fn replace_by(
             // A snapshot that is cut from now on names it.
             shared.replication.role.select(stream_db(shared));
             begin_feed(shared, Some((History::new(of.id), of.offset)));
-            if !is_current(shared, of) {
-                // By a turn that had begun before the load: these data are the beginning of a history of its own.
-                shared.replication.feed.shift_id(random_replication_id());
-            }
+            settle_history(shared, of);
         }
         // They are those of no history.
         Err(_) => begin_feed(shared, Some((History::new(random_replication_id()), 0))),
     }
     Loading::end(flags);
-    // Also without data: a server that is promoted now must not append to the file of the former ones.
-    renew_append_only(shared);
+    // Also without data: a server that is promoted now must not append to the file of the former ones. One that ends leaves them there.
+    if loaded.is_ok() || !shared.modes.is_stopping() {
+        renew_append_only(shared);
+    }
     loaded.map(|()| stream_db(shared)).map_err(|_| NotInstalled)
 }
 
@@ -141,6 +141,14 @@ fn leave_history(shared: &Shared, of: SnapshotOf) -> bool {
     let is_current = state.epoch == of.epoch;
     state.may_continue &= !is_current;
     is_current
+}
+
+/// Gives the data an id of their own if the role has changed since the epoch, by a turn that had begun before the load: they are the
+/// beginning of another history.
+fn settle_history(shared: &Shared, of: SnapshotOf) {
+    if !is_current(shared, of) {
+        shared.replication.feed.shift_id(random_replication_id());
+    }
 }
 
 /// Begins the append-only file anew, whose base is of the former data. It is not switched on or off meanwhile.

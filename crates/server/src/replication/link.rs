@@ -16,7 +16,7 @@ use crate::shared::role::{LinkState, PrimaryName};
 /// The time between the beginnings of two attempts, in milliseconds.
 const RETRY_MS: i64 = 1_000;
 
-/// As [`RETRY_MS`], after an attempt whose snapshot has failed on the way: the primary was there.
+/// As [`RETRY_MS`], after an attempt whose snapshot has failed on the way: the primary was there, and the next one may be complete.
 const RETRY_SNAPSHOT_MS: i64 = 100;
 
 /// How often the state is checked without a wake-up.
@@ -45,13 +45,15 @@ pub fn start(shared: &'static Shared) -> io::Result<()> {
 fn run(shared: &'static Shared) {
     let choice = io_backend::chosen(&shared.config.load());
     let role = &shared.replication.role;
-    let (mut reactor, waker) = match Reactor::new(choice, ReactorOptions::default()) {
-        Ok(made) => made,
-        Err(error) => {
-            log::error!("The link to the primary needs an event loop: {error}");
-            role.lock().has_thread = false;
+    let (mut reactor, waker) = loop {
+        match Reactor::new(choice, ReactorOptions::default()) {
+            Ok(made) => break made,
+            Err(error) => log::error!("The link to the primary needs an event loop: {error}"),
+        }
+        if task(shared).is_none() {
             return;
         }
+        sync::thread::sleep(CHECK_INTERVAL);
     };
     role.set_waker(waker);
     let mut next = Uptime::default();
@@ -120,7 +122,8 @@ fn note(shared: &Shared, primary: &PrimaryName, epoch: u64, error: &AttemptError
     }
     let had_snapshot = {
         let mut state = shared.replication.role.lock();
-        let had_snapshot = state.epoch == epoch && matches!(state.link, LinkState::Sync(_));
+        let is_on_the_way = matches!(error, AttemptError::Wire(_) | AttemptError::Snapshot(_));
+        let had_snapshot = is_on_the_way && state.epoch == epoch && matches!(state.link, LinkState::Sync(_));
         if state.epoch == epoch && state.link.stream().is_none() {
             state.link = LinkState::Connect;
         }

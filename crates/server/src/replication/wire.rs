@@ -59,19 +59,21 @@ pub struct Parts {
 }
 
 impl<'a> Wire<'a> {
-    /// Connects to an address.
+    /// Connects to the first of these addresses that accepts it, from an address of the own machine, if one of the same family is
+    /// given.
     ///
     /// # Errors
-    /// It is refused, or takes too long.
+    /// Of the last address; it takes too long.
     pub fn connect(
         reactor: &'a mut Reactor,
         is_given_up: &'a dyn Fn() -> bool,
-        address: SocketAddr,
+        addresses: &[SocketAddr],
         source: Option<IpAddr>,
         certificates: Option<&Arc<tls::Context>>,
         timeout: &'a dyn Fn() -> Duration,
     ) -> Result<Self, WireError> {
-        let id = reactor.connect(address, source, 0)?;
+        let mut addresses = addresses.iter();
+        let id = begin(reactor, &mut addresses, source)?;
         let mut wire = Self {
             reactor,
             is_given_up,
@@ -85,7 +87,13 @@ impl<'a> Wire<'a> {
             active_at: Uptime::now(),
         };
         while !wire.is_connected {
-            wire.turn(CHECK_INTERVAL)?;
+            match wire.turn(CHECK_INTERVAL) {
+                Err(WireError::Io(_)) if !addresses.as_slice().is_empty() => {
+                    wire.id = begin(wire.reactor, &mut addresses, source)?;
+                    (wire.ended, wire.active_at) = (None, Uptime::now());
+                }
+                turned => turned?,
+            }
         }
         if let Some(certificates) = certificates {
             let stream =
@@ -257,9 +265,52 @@ impl<'a> Wire<'a> {
     }
 }
 
+/// Begins to connect to the next address for which that is possible.
+fn begin(
+    reactor: &mut Reactor,
+    addresses: &mut std::slice::Iter<'_, SocketAddr>,
+    source: Option<IpAddr>,
+) -> io::Result<ConnectionId> {
+    let mut failed = io::ErrorKind::AddrNotAvailable.into();
+    for address in addresses {
+        let source = source.filter(|source| source.is_ipv4() == address.is_ipv4());
+        match reactor.connect(*address, source, 0) {
+            Ok(id) => return Ok(id),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
 impl Drop for Wire<'_> {
     fn drop(&mut self) {
         self.reactor.close(self.id, CloseMode::Now);
         // The next wait of the thread ends it.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use reactor::{BackendChoice, ReactorOptions};
+
+    use super::*;
+
+    #[test]
+    fn the_next_address_is_taken_if_one_refuses() {
+        let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let (listener, closed) = (listen(), listen());
+        let addresses = [closed.local_addr().unwrap(), listener.local_addr().unwrap()];
+        drop(closed);
+        let (mut reactor, _) = Reactor::new(BackendChoice::Epoll, ReactorOptions::default()).unwrap();
+        let (is_given_up, timeout) = (|| false, || Duration::from_secs(60));
+        let mut connect = |addresses: &[SocketAddr]| {
+            Wire::connect(&mut reactor, &is_given_up, addresses, None, None, &timeout).map(drop)
+        };
+        connect(&addresses).unwrap();
+        listener.accept().unwrap();
+        assert!(matches!(connect(&addresses[..1]), Err(WireError::Io(_))));
+        assert!(matches!(connect(&[]), Err(WireError::Io(_))));
     }
 }

@@ -224,8 +224,9 @@ fn snapshot(candidate: &Candidate<'_>) -> Option<Hindrance> {
     (candidate.outruns_snapshot && candidate.writes()).then_some(Hindrance::Snapshot)
 }
 
+/// Replicas go on: a failover or a shutdown may wait for what they acknowledge.
 fn pause(candidate: &Candidate<'_>) -> Option<Hindrance> {
-    if !candidate.is_pause_in_force {
+    if !candidate.is_pause_in_force || candidate.session.flags.contains(SessionFlags::REPLICA) {
         return None;
     }
     let waits = match candidate.has_mode(GlobalFlags::PAUSED) {

@@ -73,13 +73,22 @@ pub struct RoleState {
 }
 
 /// Where a primary is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PrimaryName {
     /// Name or address.
     pub host: String,
     /// Port.
     pub port: u16,
 }
+
+impl PartialEq for PrimaryName {
+    /// Names have no case.
+    fn eq(&self, other: &Self) -> bool {
+        self.port == other.port && self.host.eq_ignore_ascii_case(&other.host)
+    }
+}
+
+impl Eq for PrimaryName {}
 
 /// The state of the link to the primary.
 #[derive(Clone, Default)]
@@ -302,11 +311,16 @@ impl Role {
     pub fn change_primary(&self, primary: Option<PrimaryName>) -> Option<LinkStream> {
         let mut state = self.lock();
         self.is_replica.store(primary.is_some(), Ordering::Release);
+        let stream = state.link.stream().cloned();
+        // A link that was down stays so: Sentinel takes the age of the data from it.
+        state.down_since = match (&primary, &stream) {
+            (None, _) => 0,
+            (Some(_), Some(_)) => clock::unix_millis() / 1000,
+            (Some(_), None) => state.down_since,
+        };
         state.primary = primary;
         state.epoch += 1;
         state.turns = AwaitedTurns::default();
-        state.down_since = 0;
-        let stream = state.link.stream().cloned();
         state.link = LinkState::Connect;
         if let Some(waker) = &state.waker {
             waker.wake();
@@ -323,14 +337,16 @@ impl Role {
         Some(stream)
     }
 
-    /// Notes the end of a connection with the stream.
-    pub fn note_end(&self, record: &Arc<ClientRecord>, db: DbIndex) {
+    /// Notes the end of a connection with the stream. After one that was out of step, the link does not ask to continue: it would
+    /// receive the same.
+    pub fn note_end(&self, record: &Arc<ClientRecord>, db: DbIndex, is_out_of_step: bool) {
         let mut state = self.lock();
         state.stream_count -= 1;
         state.stream_db = db;
         if state.has_stream(record) {
             state.link = LinkState::Connect;
             state.down_since = clock::unix_millis() / 1000;
+            state.may_continue &= !is_out_of_step;
         }
         if let Some(waker) = &state.waker {
             waker.wake();

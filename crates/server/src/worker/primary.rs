@@ -90,7 +90,7 @@ impl Worker {
         let Some(connection) = self.connections.find_mut(token) else { return };
         let Some(forwarding) = connection.client.forwarding.take() else { return };
         self.primary.token = None;
-        self.shared.replication.role.note_end(&connection.record, forwarding.db);
+        self.shared.replication.role.note_end(&connection.record, forwarding.db, forwarding.is_out_of_step);
         self.shared.follow_role();
         if forwarding.applied.load(Ordering::Relaxed) < forwarding.kept_until {
             // The words that Redis's suite searches for.

@@ -143,7 +143,7 @@ impl Worker {
             let untaken_ms = now.to_raw() - replica.taken_at.load(Ordering::Relaxed);
             if replica.behind_ms(lag_max, end, now) > limit.soft_seconds as i64 * 1000 {
                 self.end_for_output(token);
-            } else if replica.has_unsent_snapshot() && pending > 0 && untaken_ms > timeout_ms {
+            } else if replica.receives_snapshot() && pending > 0 && untaken_ms > timeout_ms {
                 log::warn!("Disconnecting timedout replica (full sync): {}", replica.address());
                 self.close_now(token);
             } else if replica.state() == ReplicaState::AwaitingChannel

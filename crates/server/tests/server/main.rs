@@ -37,6 +37,7 @@ mod loading;
 mod loading_append_only;
 mod logging;
 mod long_commands;
+mod lost_links;
 mod migrating;
 mod pages;
 mod pausing;

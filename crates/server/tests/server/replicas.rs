@@ -240,6 +240,33 @@ fn wait_counts_what_replicas_acknowledge() {
     assert_eq!(client.text(&["WAITAOF", "0", "1", "0"]), "0\n1");
 }
 
+#[test]
+fn acknowledgements_go_on_while_clients_are_paused() {
+    let server = Server::start(OPTIONS);
+    let (mut client, mut admin) = (server.client(), server.client());
+    let (mut replica, _, offset) = Peer::synchronised(&server);
+    client.text(&["SET", "k", "v"]);
+    client.send(&["WAIT", "1", "0"]);
+    let change = format!("{SELECT}{}", request(&["SET", "k", "v"]));
+    replica.expect(&change);
+    replica.expect(&request(&["REPLCONF", "GETACK", "*"]));
+    assert_eq!(admin.text(&["CLIENT", "PAUSE", "100000", "ALL"]), "OK");
+    replica.acknowledge(offset + change.len() as u64);
+    assert_eq!(support::shown(&client.receive().unwrap()), "1");
+}
+
+#[test]
+fn a_sync_that_was_refused_has_no_effect_on_a_later_psync() {
+    let server = Server::start(OPTIONS);
+    let mut client = server.client();
+    assert_eq!(client.text(&["REPLICAOF", "127.0.0.1", "1"]), "OK");
+    let mut replica = Peer::introduced(&server);
+    assert_eq!(replica.ask("SYNC"), "-NOMASTERLINK Can't SYNC while not connected with my master");
+    assert_eq!(client.text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    replica.send("PSYNC ? -1\r\n");
+    replica.full_answer();
+}
+
 /// The snapshot is sent before the replica has loaded it, and a change from before the stream began has no offset above 0.
 #[test]
 fn wait_counts_no_replica_that_has_acknowledged_nothing() {

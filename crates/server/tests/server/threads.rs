@@ -36,16 +36,32 @@ fn changing_the_thread_count_drops_no_connection() {
 
 #[test]
 fn surplus_threads_use_batch_scheduling() {
-    const NORMAL: u32 = 0;
-    const BATCH: u32 = 3;
+    const NORMAL: i64 = 0;
+    const BATCH: i64 = 3;
     on_each_backend(&["--io-threads", "2", "--server-cpulist", "0"], |server| {
         let mut admin = server.client();
-        for policies in [&[BATCH, BATCH] as &[u32], &[NORMAL], &[BATCH, BATCH, BATCH]] {
+        for policies in [&[BATCH, BATCH] as &[i64], &[NORMAL], &[BATCH, BATCH, BATCH]] {
             admin.set_thread_count(policies.len());
             wait_for(|| (server.scheduling_policies() == policies).then_some(()));
         }
         server.log_line("3 threads share the time of 1 CPU(s)");
     });
+}
+
+#[test]
+fn threads_that_outlive_a_full_synchronisation_have_the_ordinary_priority() {
+    const NICE: usize = 19;
+    let primary = Server::start(&["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"]);
+    // So many that decoders need further memory, which the thread `pages` prepares.
+    primary.client().text(&["DEBUG", "POPULATE", "200000", "key", "100"]);
+    let replica = Server::start(&[]);
+    let mut client = replica.client();
+    assert_eq!(client.text(&["REPLICAOF", "127.0.0.1", &primary.port.to_string()]), "OK");
+    support::wait_for_replication_field(&mut client, "master_link_status", "up");
+    let all = replica.thread_fields(NICE);
+    assert!(all.iter().any(|(name, _)| name == "pages"), "{all:?}");
+    let ordinary = all[0].1;
+    assert!(all.iter().all(|(_, nice)| *nice == ordinary), "{all:?}");
 }
 
 #[test]

@@ -184,17 +184,25 @@ impl Server {
         self.child.id()
     }
 
-    /// The kernel's numbers of the scheduling policies of its workers, ascending.
-    pub fn scheduling_policies(&self) -> Vec<u32> {
+    /// The names of its threads, with the field of this number in their `/proc/PID/task/TID/stat` (see proc(5)).
+    pub fn thread_fields(&self, number: usize) -> Vec<(String, i64)> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         // A thread may end in the meantime.
         let stats = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
-        let serving = stats.filter(|stat| stat.contains("(broadloom-io-"));
-        let policy = |stat: String| {
-            let fields = stat.rsplit_once(')').unwrap().1;
-            fields.split_ascii_whitespace().nth(38).unwrap().parse().unwrap()
+        let field = |stat: String| {
+            let (head, fields) = stat.rsplit_once(')').unwrap();
+            let value = fields.split_ascii_whitespace().nth(number - 3).unwrap().parse().unwrap();
+            (head.split_once('(').unwrap().1.to_owned(), value)
         };
-        let mut policies: Vec<u32> = serving.map(policy).collect();
+        stats.map(field).collect()
+    }
+
+    /// The kernel's numbers of the scheduling policies of its workers, ascending.
+    pub fn scheduling_policies(&self) -> Vec<i64> {
+        const POLICY: usize = 41;
+        let all = self.thread_fields(POLICY).into_iter();
+        let mut policies: Vec<_> =
+            all.filter(|(name, _)| name.starts_with("broadloom-io-")).map(|(_, policy)| policy).collect();
         policies.sort_unstable();
         policies
     }

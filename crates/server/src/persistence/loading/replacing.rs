@@ -40,18 +40,24 @@ pub struct StagedData {
     has_keys: bool,
 }
 
-/// Loads a snapshot in place of all data. The caller has set `LOADING`.
+impl Snapshot<'_> {
+    /// Whether its version can be loaded. If not, the reason is logged.
+    pub fn has_known_version(&mut self, shared: &Shared) -> bool {
+        match self {
+            Self::File(path) => has_known_header(shared, path),
+            Self::Received(snapshot) => {
+                let header = rdb_file::check_header(shared, &mut **snapshot);
+                header.inspect_err(|error| log_rdb_error(SOCKET, error)).is_ok()
+            }
+        }
+    }
+}
+
+/// Loads a snapshot of a known version in place of all data. The caller has set `LOADING`.
 ///
 /// # Errors
-/// It can't be loaded. Unless its version is not known, there are no data then.
+/// It can't be loaded. There are no data then.
 pub fn replace_by(shared: &'static Shared, snapshot: Snapshot<'_>) -> Result<(), LoadFailed> {
-    let is_known = match &snapshot {
-        Snapshot::File(path) => has_known_header(shared, path),
-        Snapshot::Received(_) => true,
-    };
-    if !is_known {
-        return Err(LoadFailed);
-    }
     let lazy = shared.config.load().replica_lazy_flush;
     let flush = if lazy { Flush::Later } else { Flush::Now };
     shared.loading.stream_db.store(-1, Ordering::Relaxed);
@@ -63,10 +69,6 @@ pub fn replace_by(shared: &'static Shared, snapshot: Snapshot<'_>) -> Result<(),
             unlogged(shared, flush, || load_rdb(shared, path, options).is_ok_and(|is_there| is_there))
         }
         Snapshot::Received(snapshot) => {
-            let header = rdb_file::check_header(shared, snapshot);
-            if header.inspect_err(|error| log_rdb_error(SOCKET, error)).is_err() {
-                return Err(LoadFailed);
-            }
             log::info!("PRIMARY <-> REPLICA sync: Flushing old data");
             log::info!("{LOADING}");
             let load = || load_received(shared, snapshot, options, &shared.scripts.libraries).is_ok();

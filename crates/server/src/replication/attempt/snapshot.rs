@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base::DbIndex;
-use config::ReplDisklessLoad;
+use config::{Config, ReplDisklessLoad};
 use os::clock::{self, Uptime};
 use persist::disk::{Disk, DiskFile};
 use replication::replica::{SnapshotFrame, SnapshotStep};
@@ -115,14 +115,16 @@ impl Attempt<'_> {
 
     /// Makes the file of a snapshot the dump file, if it is loaded and to be kept, and removes it otherwise.
     pub(super) fn keep_file_or_remove(&self, path: &Path, is_loaded: bool) {
+        // As they are now: the transfer may have taken long.
+        let config = self.shared.config.load();
         let is_kept = is_loaded
-            && self.keeps_file()
+            && keeps_file(&config)
             && disk::current()
-                .rename(path, &PathBuf::from(&self.config.dbfilename))
+                .rename(path, &PathBuf::from(&config.dbfilename))
                 .inspect_err(|error| {
                     log::warn!(
                         "Failed trying to rename the temp DB into {} in PRIMARY <-> REPLICA synchronization: {error}",
-                        self.config.dbfilename
+                        config.dbfilename
                     );
                 })
                 .is_ok();
@@ -130,12 +132,6 @@ impl Attempt<'_> {
             // It may not exist.
             let _ = disk::current().remove(path);
         }
-    }
-
-    /// Whether the file of the snapshot becomes the dump file.
-    fn keeps_file(&self) -> bool {
-        let persists = self.config.appendonly || !self.config.save.0.is_empty();
-        persists || !self.config.rdb_del_sync_files
     }
 
     /// Receives the snapshot into a file.
@@ -255,6 +251,11 @@ impl Attempt<'_> {
             }
         }
     }
+}
+
+/// Whether the file of a snapshot becomes the dump file.
+fn keeps_file(config: &Config) -> bool {
+    config.appendonly || !config.save.0.is_empty() || !config.rdb_del_sync_files
 }
 
 /// Receives the first line. Returns the size of the snapshot, if that is announced.
