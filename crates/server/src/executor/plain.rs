@@ -16,7 +16,7 @@ use sync::simulation::{self, Gap};
 use super::ahead::Ahead;
 use super::handler::{context, run_handler};
 use super::latching::latch_keys;
-use super::link_errors::log_failure;
+use super::link_errors::note_failure_of_primary;
 use super::plan::{Planned, RequestPlace};
 use super::serving::Serving;
 use super::{CurrentRequest, Executor};
@@ -156,7 +156,7 @@ impl Executor {
                     self.statistics,
                 );
                 if failed && forwarding.is_some() {
-                    log_failure("replica", "primary", Some(plan.id), &out[mark..]);
+                    note_failure_of_primary(self.shared, &self.settings.config, Some(plan.id), &out[mark..]);
                 }
                 if ctx.data.has_ready() {
                     let mut serving = Serving {

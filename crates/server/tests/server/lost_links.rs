@@ -1,7 +1,9 @@
 //! A replica whose link has ended, or whose snapshot can't be loaded: what it asks for next, and what `INFO` shows.
 
 use crate::support::primary::{ID, Played};
-use crate::support::{Server, replication_field as field, wait_for_replication_field as expect_field};
+use crate::support::{
+    Server, replication_field as field, request, wait_for_replication_field as expect_field,
+};
 
 /// The same bytes would come again.
 #[test]
@@ -58,4 +60,32 @@ fn names_of_primaries_have_no_case() {
     assert_eq!(client.text(&["REPLICAOF", "primary.invalid", "1"]), "OK");
     let again = client.text(&["REPLICAOF", "Primary.Invalid", "1"]);
     assert_eq!(again, "OK Already connected to specified master");
+}
+
+#[test]
+fn a_request_of_the_primary_that_fails_ends_the_replica_if_that_is_wanted() {
+    for (behaviour, read_only, ends) in [
+        ("ignore", "yes", false),
+        ("panic", "yes", true),
+        ("panic-on-replicas", "yes", true),
+        ("panic", "no", false),
+    ] {
+        let options = ["--propagation-error-behavior", behaviour, "--replica-read-only", read_only];
+        let mut server = Server::start(&options);
+        let played = Played::new();
+        let mut client = played.is_followed_by(&server);
+        let mut link = played.synchronise(ID);
+        let failing = format!("{}{}", request(&["SELECT", "0"]), request(&["INCR", "k"]));
+        link.0.send(&failing);
+        server.log_line("This replica is sending an error to its primary");
+        if ends {
+            assert!(!server.wait());
+            server.log_line(
+                "This replica panicked sending an error to its primary after processing the command 'incr'",
+            );
+        } else {
+            link.expect_acknowledged(100 + failing.len());
+            assert_eq!(server.info(&mut client, "unexpected_error_replies"), "1");
+        }
+    }
 }
