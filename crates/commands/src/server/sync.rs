@@ -66,27 +66,27 @@ fn psync(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
             .write_server_log(&format!("Replica {peer} asks for synchronization but with a wrong offset"));
         return Err(CommandError::NOT_AN_INTEGER);
     };
-    // A `SYNC` before, which was refused, does not count.
-    declared(ctx.session).is_old = false;
     // A replica names the first byte that it lacks; the offset is the number of bytes before it.
     let from = u64::try_from(offset).ok().and_then(|first| first.checked_sub(1));
-    synchronise(ctx, from.map(|offset| (args.at(1), offset)), reply)
+    synchronise(ctx, from.map(|offset| (args.at(1), offset)), false, reply)
 }
 
 fn sync(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    declared(ctx.session).is_old = true;
-    synchronise(ctx, None, reply)
+    synchronise(ctx, None, true, reply)
 }
 
 fn synchronise(
     ctx: &mut Ctx<'_>,
     from: Option<(&[u8], u64)>,
+    is_old: bool,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     if ctx.session.flags.intersects(NO_NEW_REPLICA) {
         return Ok(reply.nothing());
     }
-    let accepts_new_id = declared(ctx.session).accepts_new_id;
+    let declared_now = declared(ctx.session);
+    declared_now.is_old = is_old;
+    let accepts_new_id = declared_now.accepts_new_id;
     let answer = match ctx.host.synchronise(ctx.session, from) {
         SyncAnswer::NoData => return Err(NO_DATA),
         SyncAnswer::FailingOver => return Err(FAILING_OVER),
