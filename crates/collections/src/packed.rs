@@ -460,7 +460,9 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
 
     /// Shrinks the block if another size class holds its elements.
     pub fn shrink_to_fit(&mut self) {
-        if PackedBlock::size_for(self.needed() + INDEX_STEP * Self::INDEX_ITEM_SIZE) < self.block.size() {
+        let index_step_size =
+            if self.block.head().index_capacity() > 0 { INDEX_STEP * Self::INDEX_ITEM_SIZE } else { 0 };
+        if self.block.size_of_another(self.needed() + index_step_size) < self.block.size() {
             self.shrink();
         }
     }

@@ -206,6 +206,13 @@ impl PackedBlock {
         }
     }
 
+    /// Bytes of the whole allocation of [`Self::another`].
+    pub(super) fn size_of_another(&self, capacity: usize) -> usize {
+        let size = capacity + WORD_SIZE;
+        let is_in_heap = self.head().is_in_heap() && size <= BLOCK_SIZE_MAX;
+        if is_in_heap { class_size(class_of(size)) } else { Self::size_for(capacity) }
+    }
+
     /// Likewise, from the global allocator.
     pub(super) fn with_start(capacity: usize, start: &[u8]) -> Self {
         let mut block = Self::new();

@@ -193,6 +193,7 @@ pub(super) fn expire(
         true
     });
     *earliest = Earliest::of(next);
+    pairs.shrink_to_fit();
     FieldExpiry { expired_count, has_more: false }
 }
 
@@ -226,6 +227,21 @@ mod tests {
         set_expiry(&mut pairs, &mut earliest, b"c", None);
         set_expiry(&mut pairs, &mut earliest, b"b", None);
         assert_eq!((check(&pairs, earliest), earliest.at()), (Ok(()), None));
+    }
+
+    #[test]
+    fn an_expired_field_gives_its_memory_back() {
+        let heap = Heap::new();
+        let mut permanent = Packed::<2>::new();
+        for [field, value] in [[b"f1", b"v1"], [b"f2", b"v2"], [b"f3", b"v3"]] {
+            permanent.push_back([&field[..], value]);
+        }
+        let (mut pairs, mut earliest) = (of_pairs(&heap, &permanent), Earliest::NONE);
+        set_expiry(&mut pairs, &mut earliest, b"f1", Some(1_796_000_000_000));
+        let before = pairs.memory_bytes();
+        expire(&mut pairs, &mut earliest, 1_796_000_000_000, |_| ());
+        assert_eq!(check(&pairs, earliest), Ok(()));
+        assert!(pairs.memory_bytes() < before, "{before}");
     }
 
     #[test]
