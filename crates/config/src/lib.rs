@@ -8,6 +8,7 @@
 //! fields changed; the code that reads a field applies the change.
 //! Start reading at `table.rs`, then `load.rs`, `set.rs`, `get.rs`, `rewrite.rs`, `command_line.rs`.
 
+mod admin_access;
 mod checks;
 mod choices;
 mod command_line;

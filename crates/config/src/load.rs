@@ -134,7 +134,7 @@ pub enum LoadError {
     },
     /// Lines that are valid alone conflict with each other.
     Contradiction {
-        /// The conflict, in Redis's words.
+        /// The conflict, in Redis's words if Redis knows it.
         reason: String,
     },
 }
@@ -378,6 +378,7 @@ impl Loader<'_> {
             let reason = "replicaof directive not allowed in cluster mode".into();
             return Err(LoadError::Contradiction { reason });
         }
+        config.check_admin_access().map_err(|reason| LoadError::Contradiction { reason })?;
         // Only the last line of a directive counts: an option of the command line may override a line of the file.
         let mut refused: Vec<(Id, String)> =
             self.seen.keys().filter_map(|id| Some((*id, id.directive().refusal(config)?))).collect();

@@ -23,6 +23,10 @@ fn unlisted_directives_are_known_exceptions() {
     assert_eq!(
         others,
         [
+            "admin-bind",
+            "admin-password",
+            "admin-port",
+            "admin-tls",
             "aof-load-corrupt-tail-max-size",
             "bgsave-default-method",
             "cluster-slot-migration-handoff-max-lag-bytes",

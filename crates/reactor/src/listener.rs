@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
@@ -133,6 +133,13 @@ impl AsRawFd for Listener {
 
 fn backlog_of(backlog: u32) -> libc::c_int {
     libc::c_int::try_from(backlog).unwrap_or(libc::c_int::MAX)
+}
+
+impl From<Listener> for OwnedFd {
+    /// The result is still non-blocking. Panics in a simulation.
+    fn from(listener: Listener) -> Self {
+        listener.0.into_fd()
+    }
 }
 
 #[cfg(test)]

@@ -124,6 +124,12 @@ impl Context {
         files::fingerprint(&files, &settings.ca_cert_dir)
     }
 
+    /// The configuration of connections that clients open, for protocols other than that of the TLS port.
+    #[must_use]
+    pub fn server_config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.server)
+    }
+
     /// The server's certificate.
     #[must_use]
     pub fn server_certificate(&self) -> Option<&CertificateSummary> {

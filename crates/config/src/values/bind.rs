@@ -1,5 +1,7 @@
 //! `bind`: the addresses to listen on.
 
+use std::net::IpAddr;
+
 use crate::rule::{Reason, Rule};
 use crate::setting::{Before, FileLines, Setting, utf8};
 use crate::values::join;
@@ -15,6 +17,24 @@ pub struct BindAddresses(pub Vec<String>);
 impl Default for BindAddresses {
     fn default() -> Self {
         Self(vec!["*".into(), "-::*".into()])
+    }
+}
+
+impl BindAddresses {
+    /// The addresses that other machines can't reach.
+    #[must_use]
+    pub fn loopback() -> Self {
+        Self(vec!["127.0.0.1".into(), "-::1".into()])
+    }
+
+    /// Whether other machines can reach one of them. Names other than `localhost` may stand for any address.
+    #[must_use]
+    pub fn are_exposed(&self) -> bool {
+        self.0.iter().any(|address| {
+            let address = address.strip_prefix('-').unwrap_or(address);
+            let is_loopback = address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+            !is_loopback && !address.eq_ignore_ascii_case("localhost") && !address.is_empty()
+        })
     }
 }
 
@@ -45,5 +65,24 @@ impl Setting for BindAddresses {
 
     fn describe(_: &Rule) -> String {
         format!("up to {ADDRESS_COUNT_MAX} addresses, such as 127.0.0.1 -::1")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exposed_addresses() {
+        let check = |addresses: &[&str], expected: bool| {
+            let bind = BindAddresses(addresses.iter().map(|address| (*address).to_owned()).collect());
+            assert_eq!(bind.are_exposed(), expected, "{addresses:?}");
+        };
+        check(&["127.0.0.1", "-::1"], false);
+        check(&["127.8.9.10", "localhost"], false);
+        check(&[], false);
+        for exposed in ["*", "::*", "-::", "0.0.0.0", "10.0.0.1", "a.example", "::ffff:10.0.0.1"] {
+            check(&["127.0.0.1", exposed], true);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `INFO`: one table of [`Figure`](figure::Figure)s in sections, and the text that is made from it.
+//! One table of [`Figure`](figure::Figure)s in sections, and what is made from it: the text of `INFO`, metrics and JSON.
 //!
 //! | file | holds |
 //! |---|---|
@@ -7,13 +7,20 @@
 //! | `labels.rs` | the labels of figures with several lines, such as one for each command |
 //! | `gathered.rs` | what figures are read from: published figures of the workers, without stopping any |
 //! | `text.rs` | the text of `INFO` |
-//! | `reference.rs` | `docs/info.md`, which a test keeps equal to the table |
+//! | `metrics.rs`, `metric_name.rs` | the metrics for Prometheus, and their names |
+//! | `json.rs` | all figures as JSON |
+//! | `reference.rs`, `metrics_reference.rs` | `docs/info.md` and `docs/metrics.md`, which tests keep equal to the table |
 //!
 //! To add a figure, add a row to its section, and regenerate the page. Start reading at [`SECTIONS`].
 
 mod figure;
 mod gathered;
+mod json;
 mod labels;
+mod metric_name;
+mod metrics;
+#[cfg(test)]
+mod metrics_reference;
 #[cfg(test)]
 mod reference;
 mod sections;
@@ -22,6 +29,7 @@ mod text;
 pub use sections::commands::histogram;
 
 use commands::word::Word;
+use dashboard::MetricsFormat;
 
 use crate::shared::Shared;
 use figure::Section;
@@ -47,7 +55,8 @@ static SECTIONS: &[Section] = &[
     always("cluster", "Cluster", replication::CLUSTER),
     always("keyspace", "Keyspace", keyspace::KEYSPACE),
     always("keysizes", "Keysizes", keyspace::KEY_SIZES),
-    Section { name: "debug", title: "Debug", in_default: false, in_all: false, figures: workers::DEBUG },
+    by_name_only("debug", "Debug", workers::DEBUG),
+    by_name_only("workers", "Workers", workers::WORKERS),
 ];
 
 /// A section that plain `INFO` shows.
@@ -58,6 +67,25 @@ const fn always(name: &'static str, title: &'static str, figures: &'static [figu
 /// A section that `INFO all` shows, but plain `INFO` does not.
 const fn with_all(name: &'static str, title: &'static str, figures: &'static [figure::Figure]) -> Section {
     Section { name, title, in_default: false, in_all: true, figures }
+}
+
+/// A section that `INFO` shows only by its name.
+const fn by_name_only(
+    name: &'static str,
+    title: &'static str,
+    figures: &'static [figure::Figure],
+) -> Section {
+    Section { name, title, in_default: false, in_all: false, figures }
+}
+
+/// All figures as metrics.
+pub fn metrics(shared: &Shared, format: MetricsFormat) -> String {
+    metrics::text(SECTIONS, &Gathered::new(shared, 0), format)
+}
+
+/// All figures as JSON.
+pub fn json(shared: &Shared) -> String {
+    json::text(SECTIONS, &Gathered::new(shared, 0))
 }
 
 /// Returns the sections with these names; with no names, the default ones.

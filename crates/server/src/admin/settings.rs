@@ -129,6 +129,7 @@ impl Shared {
                 }
                 (_, RelistenError) => "Failed to bind to specified addresses.".to_owned(),
             }),
+            Id::admin_password | Id::tls_auth_clients => config.check_admin_access(),
             Id::io_threads => self.change_thread_count(config),
             Id::io_threads_always_active | Id::io_threads_min => {
                 self.pool.change_active(config);

@@ -4,9 +4,12 @@
 //! [`ListenSockets`] keeps a handle of each listener, so that any worker can change the addresses, and accept connections
 //! while the first worker is in a long turn. A worker that changes the addresses binds the new ones itself, and sends the
 //! first worker the listeners to add and to close.
+//!
+//! The listeners of the admin port have the same kinds of addresses; a thread of its own accepts there.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::TryLockError;
 
@@ -72,7 +75,7 @@ pub struct ListenError {
     pub address: String,
     /// The port; `None`: `address` is the path of the unix socket.
     pub port: Option<u16>,
-    /// `tcp`, `tls` or `unix`.
+    /// `tcp`, `tls`, `unix` or `admin`.
     pub kind: &'static str,
     /// The error of the kernel.
     pub source: io::Error,
@@ -216,6 +219,22 @@ impl ListenSockets {
         };
         (change, result)
     }
+}
+
+/// Listens on the addresses of the admin port, if there is one.
+///
+/// # Errors
+/// The first address that can't be bound.
+pub fn bind_admin(config: &Config) -> Result<Vec<TcpListener>, ListenError> {
+    let port = config.admin_port;
+    let addresses = config.admin_bind.0.iter().filter(|address| port != 0 && !address.is_empty());
+    let mut listeners = Vec::new();
+    for address in addresses {
+        let endpoint = Endpoint { address: address.clone(), port, is_encrypted: config.admin_tls };
+        let bound = bind_tcp(&endpoint, config).map_err(|error| ListenError { kind: "admin", ..error })?;
+        listeners.extend(bound.map(|(listener, _)| TcpListener::from(OwnedFd::from(listener))));
+    }
+    Ok(listeners)
 }
 
 /// The TCP endpoints of a configuration.

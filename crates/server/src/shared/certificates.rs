@@ -112,9 +112,10 @@ impl Certificates {
     }
 }
 
-/// Whether connections of clients or to other nodes use TLS.
+/// Whether connections of clients, to other nodes or of the admin port use TLS.
 fn uses_tls(config: &Config) -> bool {
-    config.tls_port != 0 || config.tls_cluster || config.tls_replication
+    let is_admin_port_encrypted = config.admin_port != 0 && config.admin_tls;
+    is_admin_port_encrypted || config.tls_port != 0 || config.tls_cluster || config.tls_replication
 }
 
 /// The values of the directives.

@@ -14,8 +14,8 @@ use os::{clock, pages, process};
 use sync::Signal;
 use sync::mpsc::{Receiver, channel};
 
-use crate::admin::shutdown;
-use crate::connection::listeners::{ListenError, ListenSockets, Listeners};
+use crate::admin::{self, shutdown};
+use crate::connection::listeners::{ListenError, ListenSockets, Listeners, bind_admin};
 use crate::logging;
 use crate::mail::Mail;
 use crate::persistence::append_only;
@@ -166,7 +166,7 @@ fn run(
         Fatal
     })?;
     raise_descriptor_limit(&mut config);
-    if let Err(reason) = crate::admin::settings::adjust_oom_score(&config) {
+    if let Err(reason) = admin::settings::adjust_oom_score(&config) {
         log::warn!("Unable to set the OOM score: {reason}");
     }
     let disable =
@@ -182,6 +182,7 @@ fn run(
         Waiter::new().map_err(|error| log::error!("Can't wait for signals: {error}")).map_err(|()| Fatal)?;
     let listen_sockets = ListenSockets::default();
     let listeners = listen(&listen_sockets, &config)?;
+    let admin_listeners = bind_admin(&config).map_err(|error| report_failed_listening(&error))?;
     let identity = Identity::new(config_file, executable, pid_file);
     let shared = Shared::leak(config, users, &loaded.renames, identity, listen_sockets, worker::start);
     crash::set_shared(shared);
@@ -192,7 +193,7 @@ fn run(
         Fatal
     })?;
     shared.loading.with(worker::replay, reload::begin);
-    crate::admin::settings::set_title(&shared.config.load(), shared);
+    admin::settings::set_title(&shared.config.load(), shared);
     let handle = waiter.handle();
     shared.pool.at_end(move || handle.close());
     shared.memory.startup.store(shared.used_memory() as u64, sync::atomic::Ordering::Relaxed);
@@ -201,6 +202,12 @@ fn run(
     let ready = listeners.ready_texts();
     // Until all data is loaded, commands reply with `LOADING`.
     shared.loading.begin(&shared.modes.flags, 0);
+    if !admin_listeners.is_empty() {
+        admin::port::start(shared, admin_listeners).map_err(|error| {
+            log::error!("Can't start a thread: {error}");
+            Fatal
+        })?;
+    }
     let loaded = Arc::new(Signal::default());
     let (is_started, started) = channel();
     let loader = load(shared, ready, Arc::clone(&loaded), started)?;
@@ -385,14 +392,17 @@ fn listen(listen_sockets: &ListenSockets, config: &Config) -> Result<Listeners, 
             Err(Fatal)
         }
         Ok(listeners) => Ok(listeners),
-        Err(ListenError { address, port, kind, source }) => {
-            if let Some(port) = port {
-                log::warn!("Could not listen on {address}: {source}");
-                log::error!("Failed listening on port {port} ({kind}), aborting.");
-            } else {
-                log::error!("Failed opening Unix socket: {source} ({address})");
-            }
-            Err(Fatal)
-        }
+        Err(error) => Err(report_failed_listening(&error)),
     }
+}
+
+fn report_failed_listening(error: &ListenError) -> Fatal {
+    let ListenError { address, port, kind, source } = error;
+    if let Some(port) = port {
+        log::warn!("Could not listen on {address}: {source}");
+        log::error!("Failed listening on port {port} ({kind}), aborting.");
+    } else {
+        log::error!("Failed opening Unix socket: {source} ({address})");
+    }
+    Fatal
 }

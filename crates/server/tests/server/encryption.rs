@@ -4,7 +4,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 
 use crate::certificates::{Authority, Files, Issued};
-use crate::support::{self, Client, PATIENCE, Server, backends, shown, wait_for};
+use crate::support::{self, Client, PATIENCE, Server, backends, free_port, shown, wait_for};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use wire::response::Reply;
 
@@ -42,10 +42,6 @@ impl Secure {
     fn client(&self, own: Option<&Issued>) -> SecureClient {
         self.connect_as(&self.authority.client(own))
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Runs a test on each backend.

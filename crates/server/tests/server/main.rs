@@ -9,6 +9,7 @@ mod dump;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod admin_port;
 mod administration;
 mod append_only;
 mod benchmark;

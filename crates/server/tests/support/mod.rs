@@ -241,6 +241,11 @@ pub fn wait_for<T>(mut poll: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
 /// The bytes of a request.
 pub fn request(words: &[&str]) -> String {
     let mut text = format!("*{}\r\n", words.len());

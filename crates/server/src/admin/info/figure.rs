@@ -26,22 +26,10 @@ pub struct Figure {
     /// The name in `INFO`. A labelled figure has the name of its label in braces: `db{database}`.
     pub name: &'static str,
     /// What it measures.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for the reference page and other forms of the report")
-    )]
     pub kind: Kind,
     /// The unit of its number.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for the reference page and other forms of the report")
-    )]
     pub unit: Unit,
     /// One sentence, after a space.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for the reference page and other forms of the report")
-    )]
     pub(super) doc: &'static str,
     /// The labels for which it is read; `None`: it is read once.
     pub labels: Option<Labels>,
@@ -61,7 +49,7 @@ pub enum Kind {
     Gauge,
     /// Not a number.
     Text,
-    /// Several numbers with fixed names.
+    /// Several numbers and texts with fixed names.
     Record(&'static [Field]),
     /// Values by percentile.
     Percentiles,
@@ -69,12 +57,12 @@ pub enum Kind {
     Histogram,
 }
 
-/// A number of a [`Kind::Record`].
+/// A number or a text of a [`Kind::Record`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// [`Kind::Counter`] or [`Kind::Gauge`].
+    /// [`Kind::Counter`], [`Kind::Gauge`] or [`Kind::Text`].
     pub kind: Kind,
     /// Its unit.
     pub unit: Unit,
@@ -133,7 +121,6 @@ pub enum Value<'g> {
 
 impl Figure {
     /// One sentence on what it shows.
-    #[cfg(test)]
     pub fn help(&self) -> &'static str {
         self.doc.trim_start()
     }
@@ -154,6 +141,11 @@ impl Field {
     /// A number that grows and shrinks.
     pub const fn gauge(name: &'static str, unit: Unit, help: &'static str) -> Self {
         Self { name, kind: Kind::Gauge, unit, help }
+    }
+
+    /// Not a number.
+    pub const fn text(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Text, unit: Unit::None, help }
     }
 }
 

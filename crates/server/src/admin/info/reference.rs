@@ -109,7 +109,8 @@ fn faults(figure: &Figure) -> Vec<String> {
         for field in fields {
             faults.extend(faults_of_number(field.kind, field.unit, field.help));
             faults.extend(
-                (!matches!(field.kind, Kind::Counter | Kind::Gauge)).then(|| "a field is a number".into()),
+                (!matches!(field.kind, Kind::Counter | Kind::Gauge | Kind::Text))
+                    .then(|| "a field is a number or a text".into()),
             );
         }
     }

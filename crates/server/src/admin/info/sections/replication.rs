@@ -93,14 +93,13 @@ pub static REPLICATION: &[Figure] = figures! { |all|
 };
 
 const REPLICA: &[Field] = &[
-    Field::gauge("ip", NoUnit, "Its address."),
+    Field::text("ip", "Its address."),
     Field::gauge("port", NoUnit, "The port on which it listens."),
-    Field::gauge("state", NoUnit, "Whether it waits for a snapshot, receives one, or the stream."),
+    Field::text("state", "Whether it waits for a snapshot, receives one, or the stream."),
     Field::gauge("offset", Bytes, "The offset that it has acknowledged."),
     Field::gauge("lag", Seconds, "The time since it acknowledged something."),
-    Field::gauge(
+    Field::text(
         "type",
-        NoUnit,
         "Whether the connection is for a snapshot alone (rdb-channel), for the stream meanwhile (main-channel), or for both.",
     ),
 ];

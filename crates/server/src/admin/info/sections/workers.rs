@@ -1,8 +1,8 @@
-//! `threads`, `cpu` and `debug`: the workers, their CPU time and their event loops.
+//! `threads`, `cpu`, `debug` and `workers`: the workers, their CPU time and their event loops.
 
 use std::time::Duration;
 
-use super::super::figure::Unit::{None as NoUnit, Permille};
+use super::super::figure::Unit::{Bytes, Microseconds, None as NoUnit, Permille};
 use super::super::figure::Value::Millionths;
 use super::super::figure::{Field, Figure, Value, figures};
 use super::super::gathered::Gathered;
@@ -13,6 +13,26 @@ const WORKER: &[Field] = &[
     Field::counter("writes", NoUnit, "The writes to connections."),
     Field::counter("commands", NoUnit, "The commands that it has run."),
     Field::gauge("busy_permille", Permille, "The share of its recent time in which it did not wait."),
+];
+
+const ALL_OF_WORKER: &[Field] = &[
+    Field::gauge("clients", NoUnit, "The connections of the worker."),
+    Field::counter("accepted_connections", NoUnit, "The connections that it has accepted."),
+    Field::counter("commands", NoUnit, "The commands that it has run."),
+    Field::counter("errors", NoUnit, "The error replies."),
+    Field::counter("parked_sessions", NoUnit, "The sessions that waited for a latch."),
+    Field::counter("reads", NoUnit, "The reads from connections."),
+    Field::counter("writes", NoUnit, "The writes to connections."),
+    Field::counter("received_bytes", Bytes, "The bytes from connections."),
+    Field::counter("sent_bytes", Bytes, "The bytes to connections."),
+    Field::counter("turns", NoUnit, "The turns of its event loop."),
+    Field::gauge("turn_max_usec", Microseconds, "The longest turn."),
+    Field::counter("busy_usec", Microseconds, "The time in which it did not wait."),
+    Field::counter("cron_usec", Microseconds, "The time that its periodic work took."),
+    Field::counter("expiry_usec", Microseconds, "The time that its deletion of expired keys took."),
+    Field::counter("defrag_usec", Microseconds, "The time that its defragmentation took."),
+    Field::counter("cpu_user_usec", Microseconds, "Its CPU time outside the kernel."),
+    Field::counter("cpu_system_usec", Microseconds, "Its CPU time in the kernel."),
 ];
 
 pub static THREADS: &[Figure] = figures! { |all|
@@ -53,6 +73,35 @@ pub static DEBUG: &[Figure] = figures! { |all|
     /// The most commands of a turn.
     gauge "eventloop_cmd_per_cycle_max" = all.shared.monitoring.statistics.max(|thread| &thread.turn.commands_max);
 };
+
+pub static WORKERS: &[Figure] = figures! { |all|
+    /// A worker that runs.
+    record(ALL_OF_WORKER) "worker_{worker}", each Worker as label = all_of_worker(all, label.index);
+};
+
+fn all_of_worker(all: &Gathered<'_>, index: usize) -> Value<'static> {
+    let connections = all.shared.workers.handle(index).connection_count.value();
+    let of = all.shared.monitoring.statistics.thread(index);
+    Value::record([
+        ("clients", connections.into()),
+        ("accepted_connections", of.sockets.accepted.value().into()),
+        ("commands", of.commands_processed.value().into()),
+        ("errors", of.errors.value().into()),
+        ("parked_sessions", of.parked.value().into()),
+        ("reads", of.sockets.reads.value().into()),
+        ("writes", of.sockets.writes.value().into()),
+        ("received_bytes", of.sockets.received_bytes.value().into()),
+        ("sent_bytes", of.sockets.sent_bytes.value().into()),
+        ("turns", of.turn.count.value().into()),
+        ("turn_max_usec", (of.turn.ns_max.value() / 1000).into()),
+        ("busy_usec", (of.turn.busy_ns.value() / 1000).into()),
+        ("cron_usec", (of.turn.cron_ns.value() / 1000).into()),
+        ("expiry_usec", (of.expiry.ns.value() / 1000).into()),
+        ("defrag_usec", (of.defrag.run_ns.value() / 1000).into()),
+        ("cpu_user_usec", of.cpu.user_us.value().into()),
+        ("cpu_system_usec", of.cpu.system_us.value().into()),
+    ])
+}
 
 fn worker(all: &Gathered<'_>, index: usize) -> Value<'static> {
     let (handle, statistics) =
