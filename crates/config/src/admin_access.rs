@@ -5,10 +5,10 @@ use crate::choices::TlsAuthClients;
 use crate::table::Config;
 
 impl Config {
-    /// Checks that only those who may can use the admin port.
+    /// Refuses addresses of the admin port that other machines may reach, unless a password or client certificates protect it.
     ///
     /// # Errors
-    /// The reason why the configuration is refused.
+    /// The reason, for users.
     pub fn check_admin_access(&self) -> Result<(), String> {
         let needs_certificate = self.admin_tls && self.tls_auth_clients == TlsAuthClients::Yes;
         let is_protected = self.admin_password.reveal().is_some() || needs_certificate;

@@ -1,6 +1,7 @@
 //! One connection: the TLS handshake, then requests one after the other.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -9,36 +10,60 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::response::respond;
-use crate::{Encryption, Source};
+use crate::Encryption;
+use crate::places::Place;
+use crate::response::{EVENTS_PATH, respond};
+use crate::site::Site;
 
-/// The time for a handshake, and for the next request with its headers.
+/// The time for a handshake.
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+/// The time for the next request with its headers.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
+/// The time without progress of a reply.
+const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 /// The time of a connection, then it ends after the reply under way.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(600);
-/// The time for the last reply to be read.
+/// The time for the last reply.
 const LAST_REPLY_TIME_MAX: Duration = Duration::from_secs(30);
 /// The buffer for the headers of a request, in bytes.
 const REQUEST_SIZE_MAX: usize = 16 << 10;
 
 /// Serves the requests of a connection until it ends.
-pub async fn serve(socket: TcpStream, encryption: Encryption, source: &'static dyn Source) {
-    if encryption == Encryption::None {
-        return serve_requests(socket, source).await;
+pub async fn serve(socket: TcpStream, site: Arc<Site>, place: Place) {
+    // Without it a reply in several parts may wait for acknowledgements. A failure costs time only.
+    let _ = socket.set_nodelay(true);
+    let mut socket = TimeoutStream::new(socket);
+    socket.set_write_timeout(Some(WRITE_TIME_MAX));
+    let socket = Box::pin(socket);
+    if site.encryption == Encryption::None {
+        return serve_requests(socket, site, None, place).await;
     }
-    let Some(certificates) = source.certificates() else { return };
+    let Some(certificates) = site.source.certificates() else { return };
     let acceptor = TlsAcceptor::from(certificates.server_config());
-    match timeout(REQUEST_TIME_MAX, acceptor.accept(socket)).await {
-        Ok(Ok(stream)) => serve_requests(stream, source).await,
-        Ok(Err(error)) => log::debug!("A TLS handshake on the admin port failed: {error}"),
-        Err(_) => log::debug!("A TLS handshake on the admin port took too long"),
+    match timeout(HANDSHAKE_TIME_MAX, acceptor.accept(socket)).await {
+        Ok(Ok(stream)) => serve_requests(stream, site, Some(certificates), place).await,
+        Ok(Err(error)) => {
+            log::debug!("A TLS handshake on the admin port failed: {error}");
+            site.source.note_failed_handshake();
+        }
+        Err(_) => site.source.note_failed_handshake(),
     }
 }
 
-async fn serve_requests(stream: impl AsyncRead + AsyncWrite + Unpin, source: &'static dyn Source) {
-    let service = service_fn(|request| async move { respond(&request, source) });
+async fn serve_requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    site: Arc<Site>,
+    certificates: Option<Arc<tls::Context>>,
+    place: Place,
+) {
+    let service = service_fn(|request| {
+        place.note_request(request.uri().path() == EVENTS_PATH);
+        let response = respond(&request, &site, certificates.as_ref());
+        async move { response }
+    });
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -46,7 +71,6 @@ async fn serve_requests(stream: impl AsyncRead + AsyncWrite + Unpin, source: &'s
             .max_buf_size(REQUEST_SIZE_MAX)
             .serve_connection(TokioIo::new(stream), service)
     );
-    // Without a limit a client that reads no reply would keep its place.
     let ended = timeout(CONNECTION_TIME_MAX, connection.as_mut()).await;
     if ended.is_err() {
         connection.as_mut().graceful_shutdown();

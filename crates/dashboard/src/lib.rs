@@ -2,21 +2,26 @@
 //!
 //! | path | reply |
 //! |---|---|
-//! | `/` | a page with links to the others |
+//! | `/`, and the files in `page/` | the dashboard |
 //! | `/metrics` | all figures for Prometheus: OpenMetrics if the client accepts it, otherwise its text format |
 //! | `/api/figures` | all figures as JSON |
+//! | `/api/history` | the samples of the last hour as JSON, see [`recorder`] |
+//! | `/api/live` | each new sample as a server-sent event |
 //! | `/healthz` | 200 while the process runs |
 //! | `/readyz` | 200 while the server can serve its data, otherwise 503 and a line for each reason |
 //!
-//! - Owns: the connections of the port; each takes one of [`CONNECTION_COUNT_MAX`] places, and ends after a fixed time without
-//!   a request, and in the middle of a reply that is not read.
+//! - Owns: the samples of the last hour, taken once a second; the connections of the port. At most [`CONNECTION_COUNT_MAX`] are
+//!   open, and each ends after a time without a request, or without progress of a reply.
 //! - Touches: its sockets, and the server through [`Source`] only.
 //! - Never: reads data of clients, changes the server, or waits for one of its workers.
 //! - Start reading at [`serve`].
 
 mod access;
 mod connection;
+mod places;
+mod recorder;
 mod response;
+mod site;
 
 use std::io;
 use std::net::TcpListener;
@@ -24,9 +29,12 @@ use std::sync::Arc;
 
 use tokio::net;
 use tokio::runtime::Builder;
-use tokio::sync::Semaphore;
 
-/// Connections at a time. Further ones wait until one ends.
+use places::Places;
+pub use recorder::{Coarse, Sample, Series};
+use site::Site;
+
+/// Connections at a time. A further one ends the one that has made no request for the longest time.
 pub const CONNECTION_COUNT_MAX: usize = 64;
 
 /// The pause after a failed accept, which usually lacks descriptors.
@@ -38,12 +46,29 @@ pub trait Source: Send + Sync {
     fn metrics(&self, format: MetricsFormat) -> String;
     /// All figures as a JSON object.
     fn figures(&self) -> String;
-    /// The reasons why the server can't serve its data, one line each; empty if it can.
-    fn obstacles(&self) -> Vec<String>;
+    /// What samples contain.
+    fn series(&self) -> &'static [Series];
+    /// Takes a sample; called once a second.
+    fn sample(&self) -> Sample;
+    /// The reasons why the server is not ready; empty if it is.
+    fn obstacles(&self) -> Vec<Obstacle>;
     /// The password that requests need; `None`: none. The states need none.
     fn password(&self) -> Option<Vec<u8>>;
     /// The certificates of the port; `None`: connections are not encrypted.
     fn certificates(&self) -> Option<Arc<tls::Context>>;
+    /// Counts a request without the password.
+    fn note_denial(&self);
+    /// Counts a TLS handshake that failed.
+    fn note_failed_handshake(&self);
+}
+
+/// A reason why the server is not ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// For everybody.
+    pub text: &'static str,
+    /// Follows the text, for those who may see all figures.
+    pub details: String,
 }
 
 /// A form of the metrics.
@@ -74,12 +99,14 @@ pub fn serve(
     source: &'static dyn Source,
 ) -> io::Result<()> {
     Builder::new_current_thread().enable_io().enable_time().build()?.block_on(async {
-        let places = Arc::new(Semaphore::new(CONNECTION_COUNT_MAX));
+        let places = Arc::new(Places::default());
+        let site = Arc::new(Site::new(source, encryption));
+        tokio::spawn(Arc::clone(&site).record());
         let mut accepting = Vec::new();
         for listener in listeners {
             listener.set_nonblocking(true)?;
             let listener = net::TcpListener::from_std(listener)?;
-            accepting.push(tokio::spawn(accept(listener, Arc::clone(&places), encryption, source)));
+            accepting.push(tokio::spawn(accept(listener, Arc::clone(&places), Arc::clone(&site))));
         }
         for task in accepting {
             let _ = task.await;
@@ -88,20 +115,15 @@ pub fn serve(
     })
 }
 
-async fn accept(
-    listener: net::TcpListener,
-    places: Arc<Semaphore>,
-    encryption: Encryption,
-    source: &'static dyn Source,
-) {
+async fn accept(listener: net::TcpListener, places: Arc<Places>, site: Arc<Site>) {
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((socket, _)) => {
-                tokio::spawn(async move {
-                    connection::serve(socket, encryption, source).await;
-                    drop(place);
-                });
+                let place = places.reserve();
+                let number = place.number();
+                let task = tokio::spawn(connection::serve(socket, Arc::clone(&site), place));
+                // The runtime has one thread: the task runs after this one waits.
+                places.start(number, task.abort_handle(), CONNECTION_COUNT_MAX);
             }
             Err(error) => {
                 log::debug!("The admin port can't accept a connection: {error}");

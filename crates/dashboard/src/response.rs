@@ -1,72 +1,89 @@
 //! Requests and their replies.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::Arc;
 
-use http_body_util::Full;
+use http_body_util::channel::Channel;
+use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::http::uri::Authority;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 
 use crate::access::has_password;
-use crate::{MetricsFormat, Source};
+use crate::site::Site;
+use crate::{Encryption, MetricsFormat, Obstacle};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-const INDEX: &str = "\
-<!DOCTYPE html>
-<html lang=\"en\">
-<head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>Broadloom</title></head>
-<body>
-<h1>Broadloom</h1>
-<ul>
-<li><a href=\"/metrics\">/metrics</a>: all figures for Prometheus</li>
-<li><a href=\"/api/figures\">/api/figures</a>: all figures as JSON</li>
-<li><a href=\"/healthz\">/healthz</a>: whether the process runs</li>
-<li><a href=\"/readyz\">/readyz</a>: whether the server can serve its data</li>
-</ul>
-</body>
-</html>
-";
+/// The files of the dashboard, with their types.
+const FILES: &[(&str, &str, &str)] = &[
+    ("/", HTML, include_str!("../page/index.html")),
+    ("/dashboard.css", "text/css; charset=utf-8", include_str!("../page/dashboard.css")),
+    ("/dashboard.js", "text/javascript; charset=utf-8", include_str!("../page/dashboard.js")),
+    ("/icon.svg", "image/svg+xml", include_str!("../page/icon.svg")),
+];
 
-/// The reply to a request. The body of a request is not read.
+/// The path of the events.
+pub const EVENTS_PATH: &str = "/api/live";
+
+/// A reply: at once, or events as they come.
+pub type Body = Either<Full<Bytes>, Channel<Bytes>>;
+
+/// The reply to a request on a connection with these certificates. The body of a request is not read.
 pub fn respond(
     request: &Request<Incoming>,
-    source: &dyn Source,
-) -> Result<Response<Full<Bytes>>, Infallible> {
-    Ok(reply(request.method(), request.uri().path(), request.headers(), source))
+    site: &Site,
+    certificates: Option<&Arc<tls::Context>>,
+) -> Result<Response<Body>, Infallible> {
+    let is_outdated =
+        certificates.is_some_and(|own| site.source.certificates().is_none_or(|now| !Arc::ptr_eq(own, &now)));
+    if is_outdated {
+        // Clients may be checked otherwise now.
+        let text = "The certificates have changed: connect again.\n";
+        return Ok(ending(text_reply(StatusCode::MISDIRECTED_REQUEST, text)));
+    }
+    Ok(reply(request.method(), request.uri(), request.headers(), site))
 }
 
-fn reply(method: &Method, path: &str, headers: &HeaderMap, source: &dyn Source) -> Response<Full<Bytes>> {
+fn reply(method: &Method, uri: &Uri, headers: &HeaderMap, site: &Site) -> Response<Body> {
+    let (source, path) = (site.source, uri.path());
     if method != Method::GET && method != Method::HEAD {
-        let mut refusal =
-            text(StatusCode::METHOD_NOT_ALLOWED, "The admin port has GET and HEAD.\n".to_owned());
+        let mut refusal = text_reply(StatusCode::METHOD_NOT_ALLOWED, "The admin port has GET and HEAD.\n");
         refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return refusal;
+        return ending(refusal);
     }
+    let password = source.password();
+    let may_see_all = password.as_ref().is_none_or(|password| has_password(headers, password));
     match path {
-        // Probes have no password.
-        "/healthz" => return text(StatusCode::OK, "ok\n".to_owned()),
-        "/readyz" => return readiness(&source.obstacles()),
+        // Probes have no password, and keep no place.
+        "/healthz" => return ending(text_reply(StatusCode::OK, "ok\n")),
+        "/readyz" => return ending(readiness(&source.obstacles(), may_see_all)),
         _ => {}
     }
-    if let Some(password) = source.password()
-        && !has_password(headers, &password)
-    {
+    if password.is_none() && site.encryption == Encryption::None && !is_local_name(uri, headers) {
+        // A page of another host, whose name leads to this machine, could read the figures in the user's browser.
+        let text = "Without admin-password, the host in the URL must be an address or localhost.\n";
+        return ending(text_reply(StatusCode::FORBIDDEN, text));
+    }
+    if !may_see_all {
+        source.note_denial();
         let mut refusal =
-            text(StatusCode::UNAUTHORIZED, "The password of admin-password is required.\n".to_owned());
+            text_reply(StatusCode::UNAUTHORIZED, "The password of admin-password is required.\n");
         let scheme = HeaderValue::from_static("Basic realm=\"Broadloom\", charset=\"UTF-8\"");
         refusal.headers_mut().insert(WWW_AUTHENTICATE, scheme);
-        return refusal;
+        return ending(refusal);
     }
     match path {
-        "/" => of_type(StatusCode::OK, HTML, INDEX.to_owned()),
         "/metrics" => match accepted_format(headers) {
             format @ MetricsFormat::Prometheus => of_type(StatusCode::OK, PROMETHEUS, source.metrics(format)),
             format @ MetricsFormat::OpenMetrics => {
@@ -74,18 +91,42 @@ fn reply(method: &Method, path: &str, headers: &HeaderMap, source: &dyn Source) 
             }
         },
         "/api/figures" => of_type(StatusCode::OK, JSON, source.figures()),
-        _ => text(StatusCode::NOT_FOUND, "There is no such page. / lists them.\n".to_owned()),
+        "/api/history" => of_type(StatusCode::OK, JSON, site.history()),
+        // The reply to HEAD has no body, and would never end.
+        EVENTS_PATH if method == Method::HEAD => of_type(StatusCode::OK, EVENTS, String::new()),
+        EVENTS_PATH => with_headers(StatusCode::OK, EVENTS, Either::Right(live(site))),
+        path if let Some((_, content_type, text)) = FILES.iter().find(|(of, ..)| *of == path) => {
+            of_type(StatusCode::OK, content_type, Bytes::from_static(text.as_bytes()))
+        }
+        _ => ending(text_reply(StatusCode::NOT_FOUND, "There is no such page.\n")),
     }
 }
 
-fn readiness(obstacles: &[String]) -> Response<Full<Bytes>> {
-    match obstacles {
-        [] => text(StatusCode::OK, "ready\n".to_owned()),
-        obstacles => {
-            let lines = obstacles.iter().map(|obstacle| format!("{obstacle}\n")).collect();
-            text(StatusCode::SERVICE_UNAVAILABLE, lines)
-        }
+/// Whether the URL names this machine by an address, or as `localhost`.
+fn is_local_name(uri: &Uri, headers: &HeaderMap) -> bool {
+    let in_header = || headers.get(HOST)?.to_str().ok()?.parse::<Authority>().ok();
+    let Some(authority) = uri.authority().cloned().or_else(in_header) else {
+        // Browsers always send it.
+        return !headers.contains_key(HOST);
+    };
+    let host = authority.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    address.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost")
+}
+
+fn readiness(obstacles: &[Obstacle], has_details: bool) -> Response<Body> {
+    if obstacles.is_empty() {
+        return text_reply(StatusCode::OK, "ready\n");
     }
+    let details = |obstacle: &Obstacle| if has_details { obstacle.details.clone() } else { String::new() };
+    let lines = obstacles.iter().map(|obstacle| format!("{}{}\n", obstacle.text, details(obstacle)));
+    text_reply(StatusCode::SERVICE_UNAVAILABLE, lines.collect::<String>())
+}
+
+/// The last reply of its connection.
+fn ending(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// OpenMetrics for clients that name it, as Prometheus does.
@@ -105,12 +146,31 @@ fn accepted_format(headers: &HeaderMap) -> MetricsFormat {
     }
 }
 
-fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
+fn text_reply(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
     of_type(status, TEXT, body)
 }
 
-fn of_type(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+/// The events from now on. They end with the connection.
+fn live(site: &Site) -> Channel<Bytes> {
+    let (mut sender, body) = Channel::new(1);
+    let mut events = site.events();
+    tokio::spawn(async move {
+        while events.changed().await.is_ok() {
+            let event = events.borrow_and_update().clone();
+            if sender.send_data(event).await.is_err() {
+                return;
+            }
+        }
+    });
+    body
+}
+
+fn of_type(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+    with_headers(status, content_type, Either::Left(Full::new(body.into())))
+}
+
+fn with_headers(status: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -125,11 +185,10 @@ fn of_type(status: StatusCode, content_type: &'static str, body: String) -> Resp
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use http_body_util::BodyExt;
 
     use super::*;
+    use crate::{Sample, Series, Source};
 
     struct Fixed {
         obstacles: &'static [&'static str],
@@ -145,9 +204,22 @@ mod tests {
             "{}".to_owned()
         }
 
-        fn obstacles(&self) -> Vec<String> {
-            self.obstacles.iter().map(|obstacle| (*obstacle).to_owned()).collect()
+        fn series(&self) -> &'static [Series] {
+            &[]
         }
+
+        fn sample(&self) -> Sample {
+            Sample { at_ms: 5, ..Sample::default() }
+        }
+
+        fn obstacles(&self) -> Vec<Obstacle> {
+            let obstacle = |text: &&'static str| Obstacle { text, details: ": more".to_owned() };
+            self.obstacles.iter().map(obstacle).collect()
+        }
+
+        fn note_denial(&self) {}
+
+        fn note_failed_handshake(&self) {}
 
         fn password(&self) -> Option<Vec<u8>> {
             self.password.map(|password| password.as_bytes().to_vec())
@@ -158,20 +230,28 @@ mod tests {
         }
     }
 
-    const OPEN: Fixed = Fixed { obstacles: &[], password: None };
+    static OPEN: Fixed = Fixed { obstacles: &[], password: None };
 
-    fn body_of(response: Response<Full<Bytes>>) -> String {
+    fn site(source: &'static Fixed) -> Site {
+        Site::new(source, Encryption::None)
+    }
+
+    fn body_of(response: Response<Body>) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let bytes = runtime.block_on(response.into_body().collect()).expect("a whole body").to_bytes();
         String::from_utf8(bytes.to_vec()).expect("UTF-8")
     }
 
-    fn get(path: &str, headers: &[(&'static str, &'static str)], source: &Fixed) -> (u16, String) {
+    fn uri(text: &str) -> Uri {
+        text.parse().expect("a URI")
+    }
+
+    fn get(path: &str, headers: &[(&'static str, &'static str)], source: &'static Fixed) -> (u16, String) {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_static(value));
         }
-        let response = reply(&Method::GET, path, &map, source);
+        let response = reply(&Method::GET, &uri(path), &map, &site(source));
         (response.status().as_u16(), body_of(response))
     }
 
@@ -180,11 +260,30 @@ mod tests {
         assert_eq!(get("/healthz", &[], &OPEN), (200, "ok\n".to_owned()));
         assert_eq!(get("/readyz", &[], &OPEN), (200, "ready\n".to_owned()));
         assert_eq!(get("/api/figures", &[], &OPEN), (200, "{}".to_owned()));
-        assert_eq!(get("/", &[], &OPEN).0, 200);
+        assert_eq!(get("/api/history", &[], &OPEN).0, 200);
+        for (path, content_type, text) in FILES {
+            let response = reply(&Method::GET, &uri(path), &HeaderMap::new(), &site(&OPEN));
+            assert_eq!(response.headers()[CONTENT_TYPE], *content_type, "{path}");
+            assert!(body_of(response) == *text, "{path}");
+        }
         assert_eq!(get("/metric", &[], &OPEN).0, 404);
-        assert_eq!(reply(&Method::POST, "/healthz", &HeaderMap::new(), &OPEN).status(), 405);
-        let failing = Fixed { obstacles: &["loading", "no disk"], password: None };
-        assert_eq!(get("/readyz", &[], &failing), (503, "loading\nno disk\n".to_owned()));
+        assert_eq!(reply(&Method::POST, &uri("/healthz"), &HeaderMap::new(), &site(&OPEN)).status(), 405);
+        static FAILING: Fixed = Fixed { obstacles: &["loading", "no disk"], password: None };
+        assert_eq!(get("/readyz", &[], &FAILING), (503, "loading: more\nno disk: more\n".to_owned()));
+    }
+
+    #[test]
+    fn events_follow_samples() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        runtime.block_on(async {
+            let site = Arc::new(site(&OPEN));
+            let response = reply(&Method::GET, &uri(EVENTS_PATH), &HeaderMap::new(), &site);
+            assert_eq!(response.headers()[CONTENT_TYPE], EVENTS);
+            tokio::spawn(Arc::clone(&site).record());
+            let mut body = response.into_body();
+            let frame = body.frame().await.expect("an event").expect("no error");
+            assert_eq!(frame.into_data().ok(), Some(Bytes::from_static(b"data: [5,[],[]]\n\n")));
+        });
     }
 
     #[test]
@@ -201,13 +300,35 @@ mod tests {
 
     #[test]
     fn a_password_protects_all_but_the_states() {
-        let locked = Fixed { obstacles: &[], password: Some("pw") };
+        static LOCKED: Fixed = Fixed { obstacles: &[], password: Some("pw") };
         // `a:pw`
         let authorization = [("authorization", "Basic YTpwdw==")];
-        for path in ["/", "/metrics", "/api/figures", "/nowhere"] {
-            assert_eq!(get(path, &[], &locked).0, 401, "{path}");
-            assert_ne!(get(path, &authorization, &locked).0, 401, "{path}");
+        for path in ["/", "/dashboard.js", "/metrics", "/api/figures", "/api/history", "/nowhere"] {
+            assert_eq!(get(path, &[], &LOCKED).0, 401, "{path}");
+            assert_ne!(get(path, &authorization, &LOCKED).0, 401, "{path}");
         }
-        assert_eq!((get("/healthz", &[], &locked).0, get("/readyz", &[], &locked).0), (200, 200));
+        assert_eq!((get("/healthz", &[], &LOCKED).0, get("/readyz", &[], &LOCKED).0), (200, 200));
+        static FAILING: Fixed = Fixed { obstacles: &["no disk"], password: Some("pw") };
+        assert_eq!(get("/readyz", &[], &FAILING), (503, "no disk\n".to_owned()));
+        assert_eq!(get("/readyz", &authorization, &FAILING), (503, "no disk: more\n".to_owned()));
+    }
+
+    #[test]
+    fn without_a_password_the_host_is_no_foreign_name() {
+        static LOCKED: Fixed = Fixed { obstacles: &[], password: Some("pw") };
+        for (host, status) in [
+            ("127.0.0.1:9121", 200),
+            ("[::1]:9121", 200),
+            ("localhost", 200),
+            ("LocalHost:80", 200),
+            ("evil.example:9121", 403),
+            ("127.0.0.1.evil.example", 403),
+            ("", 403),
+        ] {
+            assert_eq!(get("/metrics", &[("host", host)], &OPEN).0, status, "{host}");
+            assert_eq!(get("/metrics", &[("host", host)], &LOCKED).0, 401, "{host}");
+            assert_eq!(get("/healthz", &[("host", host)], &OPEN).0, 200, "{host}");
+        }
+        assert_eq!(get("http://evil.example/metrics", &[("host", "localhost")], &OPEN).0, 403);
     }
 }

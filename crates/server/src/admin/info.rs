@@ -26,7 +26,7 @@ mod reference;
 mod sections;
 mod text;
 
-pub use sections::commands::histogram;
+pub use sections::commands::{all_durations, histogram, percentile_ns};
 
 use commands::word::Word;
 use dashboard::MetricsFormat;

@@ -40,6 +40,12 @@ impl Shared {
         };
         let mut change = current.with_changes(arguments, caller).map_err(error)?;
         change.config.io_threads.resolve(process::cpu_count());
+        // Before anything is in force for a moment.
+        if let Err(reason) = change.config.check_admin_access() {
+            let of_admin_port = |id: &&Id| matches!(id, Id::admin_password | Id::tls_auth_clients);
+            let id = change.changed.iter().find(of_admin_port).copied().unwrap_or(Id::admin_password);
+            return Err(error(SetError::refused(id, reason)));
+        }
         let certificates = self.certificates.context();
         let first_of_tls = change.changed.iter().copied().find(|id| concerns_tls(*id));
         if let Some(id) = first_of_tls
@@ -129,7 +135,6 @@ impl Shared {
                 }
                 (_, RelistenError) => "Failed to bind to specified addresses.".to_owned(),
             }),
-            Id::admin_password | Id::tls_auth_clients => config.check_admin_access(),
             Id::io_threads => self.change_thread_count(config),
             Id::io_threads_always_active | Id::io_threads_min => {
                 self.pool.change_active(config);

@@ -112,8 +112,8 @@ pub struct ExpiryCounters {
 pub struct DefragmentationCounters {
     /// Entries moved.
     pub moved: ThreadCounter,
-    /// Entries examined.
-    pub examined: ThreadCounter,
+    /// Entries examined and left where they are.
+    pub left: ThreadCounter,
     /// Time spent on it, in nanoseconds.
     pub ns: ThreadCounter,
     /// The same since the start, with what waste alone has caused.
@@ -257,6 +257,11 @@ impl WorkerStatistics {
         self.commands.0[id.0 as usize].get().map(|statistics| &**statistics)
     }
 
+    /// The counters of all commands that were ever used on this thread.
+    pub fn commands_used(&self) -> impl Iterator<Item = &CommandStatistics> {
+        self.commands.0.iter().filter_map(|command| command.get().map(|statistics| &**statistics))
+    }
+
     /// Time of all executions on this thread, in nanoseconds.
     #[must_use]
     pub fn command_ns(&self) -> u64 {
@@ -323,7 +328,7 @@ impl Statistics {
                 &thread.turn.cron_ns,
                 &thread.errors,
                 &thread.defrag.moved,
-                &thread.defrag.examined,
+                &thread.defrag.left,
                 &thread.defrag.ns,
                 &thread.expiry.ns,
                 &thread.expiry.cut_short,

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -182,7 +183,7 @@ fn run(
         Waiter::new().map_err(|error| log::error!("Can't wait for signals: {error}")).map_err(|()| Fatal)?;
     let listen_sockets = ListenSockets::default();
     let listeners = listen(&listen_sockets, &config)?;
-    let admin_listeners = bind_admin(&config).map_err(|error| report_failed_listening(&error))?;
+    let admin_listeners = listen_for_admin(&config)?;
     let identity = Identity::new(config_file, executable, pid_file);
     let shared = Shared::leak(config, users, &loaded.renames, identity, listen_sockets, worker::start);
     crash::set_shared(shared);
@@ -376,24 +377,35 @@ fn is_in_use(error: &ListenError) -> bool {
 }
 
 fn listen(listen_sockets: &ListenSockets, config: &Config) -> Result<Listeners, Fatal> {
+    let listeners = bind_in_time(|| listen_sockets.bind(config))?;
+    if listeners.len() == 0 {
+        log::error!("Configured to not listen anywhere, exiting.");
+        return Err(Fatal);
+    }
+    Ok(listeners)
+}
+
+fn listen_for_admin(config: &Config) -> Result<Vec<TcpListener>, Fatal> {
+    let listeners = bind_in_time(|| bind_admin(config))?;
+    if config.admin_port != 0 && listeners.is_empty() {
+        log::warn!("There is no admin port: admin-bind has no address of this machine.");
+    }
+    Ok(listeners)
+}
+
+/// Binds addresses, again for a moment if one is in use.
+fn bind_in_time<T>(bind: impl Fn() -> Result<T, ListenError>) -> Result<T, Fatal> {
     let deadline = Uptime::now().plus_ms(LISTEN_MS);
-    let mut bound = listen_sockets.bind(config);
+    let mut bound = bind();
     if let Some(error) = bound.as_ref().err().filter(|error| is_in_use(error)) {
         // A text that others search for would end the start in their eyes.
         log::warn!("Another socket still listens on {}. Trying again for a moment...", error.address);
     }
     while bound.as_ref().is_err_and(is_in_use) && Uptime::now() < deadline {
         sync::thread::sleep(LISTEN_INTERVAL);
-        bound = listen_sockets.bind(config);
+        bound = bind();
     }
-    match bound {
-        Ok(listeners) if listeners.len() == 0 => {
-            log::error!("Configured to not listen anywhere, exiting.");
-            Err(Fatal)
-        }
-        Ok(listeners) => Ok(listeners),
-        Err(error) => Err(report_failed_listening(&error)),
-    }
+    bound.map_err(|error| report_failed_listening(&error))
 }
 
 fn report_failed_listening(error: &ListenError) -> Fatal {

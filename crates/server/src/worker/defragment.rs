@@ -139,7 +139,7 @@ impl Defragmenter {
             return;
         }
         statistics.moved.add(done.moved_count as u64);
-        statistics.examined.add(done.examined_count as u64);
+        statistics.left.add(done.examined_count.saturating_sub(done.moved_count) as u64);
         statistics.ns.add(spent);
         executor.settings.latency_end(&shared.monitoring, latency, "active-defrag-cycle");
     }

@@ -161,6 +161,55 @@ fn figures_as_json() {
 }
 
 #[test]
+fn the_dashboard_receives_samples() {
+    let (server, port) = start(&[]);
+    let page = get(port, "/");
+    assert!(page.status == 200 && page.body.contains("dashboard.js"), "{page:?}");
+    assert!(page.head.contains("content-security-policy: default-src 'self'"), "{}", page.head);
+    let history: serde_json::Value = serde_json::from_str(&get(port, "/api/history").body).unwrap();
+    let series = history["series"].as_array().unwrap();
+    let commands = series.iter().position(|name| name == "commands").expect("a series of commands");
+    let mut events = connect(port);
+    events.write_all(b"GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut client = server.client();
+    (0..10).for_each(|_| drop(client.text(&["PING"])));
+    let mut text = String::new();
+    let sample = loop {
+        let mut bytes = [0; 4096];
+        let size = events.read(&mut bytes).unwrap();
+        assert!(size > 0, "the events end: {text}");
+        text.push_str(std::str::from_utf8(&bytes[..size]).unwrap());
+        let newest = text.rsplit("data: ").next().and_then(|event| event.split_once("\n\n"));
+        let sample = newest.and_then(|(json, _)| serde_json::from_str::<serde_json::Value>(json).ok());
+        if let Some(sample) = sample.filter(|sample| sample[1][commands].as_u64() >= Some(10)) {
+            break sample;
+        }
+    };
+    assert_eq!(sample[1].as_array().map(Vec::len), Some(series.len()));
+}
+
+#[test]
+fn a_replica_has_its_address_as_labels() {
+    let (primary, port) = start(&[]);
+    let replica = Server::start(&["--replicaof", &format!("127.0.0.1 {}", primary.port)]);
+    let metrics = wait_for(|| {
+        Some(samples(&get(port, "/metrics").body))
+            .filter(|metrics| metrics["broadloom_connected_slaves"] == 1.0)
+    });
+    let of_replica = format!("replica=\"0\",ip=\"127.0.0.1\",port=\"{}\"", replica.port);
+    assert!(
+        metrics
+            .keys()
+            .any(|name| name.starts_with("broadloom_slave_lag_seconds{") && name.contains(&of_replica))
+    );
+    assert!(
+        metrics.keys().any(|name| name.starts_with("broadloom_slave_info{") && name.contains("state=\""))
+    );
+    // Nothing was measured yet.
+    assert!(!metrics.contains_key("broadloom_aof_last_rewrite_time_seconds"));
+}
+
+#[test]
 fn states_show_a_lost_primary() {
     let (server, port) = start(&[]);
     assert_eq!((get(port, "/healthz").status, get(port, "/readyz").status), (200, 200));
@@ -203,6 +252,27 @@ fn other_machines_need_a_password() {
     let refusal = client.text(&["CONFIG", "SET", "admin-password", ""]);
     assert!(refusal.contains("Set admin-password"), "{refusal}");
     assert_eq!(client.text(&["CONFIG", "GET", "admin-password"]), "admin-password\nsecret");
+}
+
+/// Both protections are exchanged for each other in one step only.
+#[test]
+fn one_protection_is_always_left() {
+    let authority = Authority::new("authority");
+    let files = Files::new("admin-protection", &authority);
+    let (certificate, key, ca) = (files.path("server.crt"), files.path("server.key"), files.path("ca.crt"));
+    let tls = ["--tls-cert-file", &certificate, "--tls-key-file", &key, "--tls-ca-cert-file", &ca];
+    let (server, _) = start(&[&tls[..], &["--admin-tls", "yes", "--admin-bind", "0.0.0.0"]].concat());
+    let mut client = server.client();
+    let mut set = |pairs: &[&str]| client.text(&[&["CONFIG", "SET"], pairs].concat());
+    assert!(
+        set(&["tls-auth-clients", "no"])
+            .contains("CONFIG SET failed (possibly related to argument 'tls-auth-clients')")
+    );
+    assert_eq!(set(&["tls-auth-clients", "no", "admin-password", "secret"]), "OK");
+    assert!(set(&["admin-password", ""]).contains("(possibly related to argument 'admin-password')"));
+    assert_eq!(set(&["admin-password", "", "tls-auth-clients", "yes"]), "OK");
+    // The certificates stay those of the admin port.
+    assert_eq!(set(&["tls-port", "0"]), "OK");
 }
 
 #[test]
@@ -256,8 +326,8 @@ fn hostile_clients_cost_nothing_else() {
     let _ = posted.read_to_end(&mut bytes);
     assert!(bytes.starts_with(b"HTTP/1.1 405"), "{}", String::from_utf8_lossy(&bytes));
     // Connections without a request leave places for others.
-    let _idle: Vec<TcpStream> = (0..40).map(|_| connect(port)).collect();
-    assert_eq!(get(port, "/healthz").status, 200);
+    let _idle: Vec<TcpStream> = (0..200).map(|_| connect(port)).collect();
+    assert_eq!((get(port, "/healthz").status, get(port, "/metrics").status), (200, 200));
     assert_eq!(server.client().text(&["PING"]), "PONG");
 }
 

@@ -33,6 +33,8 @@ pub struct Figure {
     pub(super) doc: &'static str,
     /// The labels for which it is read; `None`: it is read once.
     pub labels: Option<Labels>,
+    /// The number that `INFO` shows if there is nothing to measure.
+    pub none: Option<i64>,
     /// Reads it. Without a value it has no line.
     pub read: Read,
 }
@@ -49,6 +51,8 @@ pub enum Kind {
     Gauge,
     /// Not a number.
     Text,
+    /// In a record: what identifies the thing that it is about.
+    Identity,
     /// Several numbers and texts with fixed names.
     Record(&'static [Field]),
     /// Values by percentile.
@@ -62,7 +66,7 @@ pub enum Kind {
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// [`Kind::Counter`], [`Kind::Gauge`] or [`Kind::Text`].
+    /// [`Kind::Counter`], [`Kind::Gauge`], [`Kind::Text`] or [`Kind::Identity`].
     pub kind: Kind,
     /// Its unit.
     pub unit: Unit,
@@ -143,6 +147,11 @@ impl Field {
         Self { name, kind: Kind::Gauge, unit, help }
     }
 
+    /// What identifies the thing that the record is about.
+    pub const fn identity(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Identity, unit: Unit::None, help }
+    }
+
     /// Not a number.
     pub const fn text(name: &'static str, help: &'static str) -> Self {
         Self { name, kind: Kind::Text, unit: Unit::None, help }
@@ -188,12 +197,13 @@ impl From<String> for Value<'_> {
 
 /// The rows of a section. A row is `kind "name": Unit = value;`, with its help as a doc comment of one sentence. After
 /// the kind, a record has its fields in parentheses. A row with labels names them, and the variable that holds one:
-/// `"name", each Labels as label = value;`. A row with `when condition` at its end has a line only then.
+/// `"name", each Labels as label = value;`. A row with `when condition` at its end has a line only then; with `none number`, that
+/// number means that there is nothing to measure.
 macro_rules! figures {
     (|$all:ident| $(
         #[doc = $doc:literal]
         $kind:ident $(($fields:expr))? $name:literal $(: $unit:ident)? $(, each $labels:ident as $label:ident)?
-            = $value:expr $(, when $is_shown:expr)?;
+            = $value:expr $(, when $is_shown:expr)? $(, none $none:literal)?;
     )*) => {
         &[$( $crate::admin::info::figure::Figure {
             name: $name,
@@ -201,6 +211,7 @@ macro_rules! figures {
             unit: figures!(@unit $($unit)?),
             doc: $doc,
             labels: figures!(@labels $($labels)?),
+            none: figures!(@none $($none)?),
             read: |$all, _label| {
                 let _ = $all;
                 $( let $label = _label; )?
@@ -217,6 +228,8 @@ macro_rules! figures {
     (@kind record ($fields:expr)) => { $crate::admin::info::figure::Kind::Record($fields) };
     (@unit) => { $crate::admin::info::figure::Unit::None };
     (@unit $unit:ident) => { $crate::admin::info::figure::Unit::$unit };
+    (@none) => { None };
+    (@none $none:literal) => { Some($none) };
     (@labels) => { None };
     (@labels $labels:ident) => { Some($crate::admin::info::labels::Labels::$labels) };
 }

@@ -60,7 +60,12 @@ pub fn metric_name(figure: &str, field: Option<&str>, kind: Kind, unit: Unit) ->
     if base_unit(unit).0 == "timestamp_seconds" {
         words.retain(|word| *word != "time");
     }
-    if words.len() > 1 && matches!(words.last(), Some(&"count" | &"sum" | &"total")) {
+    let is_reserved = match words.last() {
+        Some(&"count" | &"sum") => true,
+        Some(&"total") => base_unit(unit).0.is_empty() || kind == Kind::Counter,
+        _ => false,
+    };
+    if is_reserved && words.len() > 1 {
         words.pop();
     }
     let mut name = PREFIX.to_owned();

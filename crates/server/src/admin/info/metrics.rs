@@ -1,7 +1,8 @@
 //! All figures for Prometheus: its text format, and OpenMetrics.
 //!
-//! A figure is a family of samples, one for each of its labels. A record has a family for each of its numbers. Text is in the
-//! labels of `..._info` families: one for each section, and one for each figure that has labels or is a record.
+//! A figure is a family of samples, one for each of its labels. A record has a family for each of its numbers, with its identities
+//! as labels. Text is in the labels of `..._info` families: one for each section, and one for each figure that has labels or is
+//! a record. A histogram of sizes is a gauge with the smallest size of each class as a label.
 //! Percentiles are left out: the durations of commands are a histogram instead.
 
 use std::fmt::Write;
@@ -13,11 +14,11 @@ use super::figure::{Field, Figure, Kind, Section, Unit, Value};
 use super::gathered::Gathered;
 use super::labels::Label;
 use super::metric_name::{PREFIX, base_unit, metric_name};
-use super::sections::commands::histogram;
+use super::sections::commands::{has_durations, histogram};
 use crate::monitoring::statistics::bucket_max_ns;
 
-/// Figures of single workers, which the section of workers has for all of them; and two that Prometheus would not have: other
-/// figures repeat the days, and the bits of an address never change.
+/// Figures of single workers, which the section of workers has for all of them; the days, which other figures repeat; and the bits
+/// of an address, which are constant.
 const EXCLUDED: &[&str] = &[
     "io_thread_{worker}",
     "used_cpu_sys_main_thread",
@@ -48,7 +49,7 @@ pub fn text(sections: &[Section], gathered: &Gathered<'_>, format: MetricsFormat
 
 /// Whether a figure has metrics.
 pub fn is_exported(figure: &Figure) -> bool {
-    // What never changes is there for readers of INFO that require the line.
+    // Constants are in INFO for clients that require the line.
     !EXCLUDED.contains(&figure.name)
         && !figure.help().starts_with("Always")
         && figure.kind != Kind::Percentiles
@@ -96,7 +97,8 @@ pub fn families_of(section: &Section, gathered: &Gathered<'_>) -> Vec<Family> {
     for figure in section.figures.iter().filter(|figure| is_exported(figure)) {
         let mut of_figure = OfFigure::new(figure);
         let mut read = |label: &Label<'_>| {
-            if let Some(value) = (figure.read)(gathered, label) {
+            let value = (figure.read)(gathered, label);
+            if let Some(value) = value.filter(|value| !is_none(figure, value)) {
                 of_figure.add(label, value);
             }
         };
@@ -116,6 +118,11 @@ pub fn families_of(section: &Section, gathered: &Gathered<'_>) -> Vec<Family> {
         });
     }
     families
+}
+
+/// Whether a value means that there is nothing to measure.
+fn is_none(figure: &Figure, value: &Value<'_>) -> bool {
+    matches!(value, Value::Signed(number) if figure.none == Some(*number))
 }
 
 /// The families of one figure.
@@ -141,12 +148,15 @@ impl<'f> OfFigure<'f> {
         let families = match figure.kind {
             Kind::Record(fields) => {
                 let of_field = |field: &Field| family(Some(field.name), field.kind, field.unit, field.help);
-                let numbers = fields.iter().filter(|field| field.kind != Kind::Text).map(of_field);
+                let is_number = |field: &&Field| !matches!(field.kind, Kind::Text | Kind::Identity);
+                let numbers = fields.iter().filter(is_number).map(of_field);
                 let is_text = |field: &Field| field.kind == Kind::Text;
                 let information =
                     fields.iter().any(is_text).then(|| family(None, Kind::Text, Unit::None, figure.help()));
                 numbers.chain(information).collect()
             }
+            // Its values are numbers of things, whatever the unit of their sizes.
+            kind @ Kind::Histogram => vec![family(None, kind, Unit::None, figure.help())],
             kind => vec![family(None, kind, figure.unit, figure.help())],
         };
         Self { figure, families, text: None }
@@ -159,7 +169,7 @@ impl<'f> OfFigure<'f> {
             (Kind::Histogram, Value::Pairs(pairs)) => {
                 for (size, value) in &pairs {
                     let mut labels = labels.clone();
-                    labels.push(("size".to_owned(), size.clone().into_owned()));
+                    labels.push(("size".to_owned(), size_of(size).to_string()));
                     self.families[0]
                         .samples
                         .extend(number(value, Unit::None).map(|value| Sample { labels, value }));
@@ -193,10 +203,21 @@ impl<'f> OfFigure<'f> {
         labels: &[(String, String)],
         pairs: &[(std::borrow::Cow<'static, str>, Value<'_>)],
     ) {
+        let value_of =
+            |field: &Field| pairs.iter().find(|(name, _)| *name == field.name).map(|(_, value)| value);
+        let mut labels = labels.to_vec();
+        for field in fields.iter().filter(|field| field.kind == Kind::Identity) {
+            let text = match value_of(field) {
+                Some(Value::Text(text)) => text.clone().into_owned(),
+                Some(value) => number(value, Unit::None).unwrap_or_default(),
+                None => String::new(),
+            };
+            labels.push((field.name.to_owned(), text));
+        }
         let mut family = 0;
-        let mut texts = labels.to_vec();
-        for field in fields {
-            let value = pairs.iter().find(|(name, _)| *name == field.name).map(|(_, value)| value);
+        let mut texts = labels.clone();
+        for field in fields.iter().filter(|field| field.kind != Kind::Identity) {
+            let value = value_of(field);
             if field.kind == Kind::Text {
                 if let Some(Value::Text(text)) = value {
                     texts.push((field.name.to_owned(), text.clone().into_owned()));
@@ -204,7 +225,7 @@ impl<'f> OfFigure<'f> {
                 continue;
             }
             let value = value.and_then(|value| number(value, field.unit));
-            let sample = value.map(|value| Sample { labels: labels.to_vec(), value });
+            let sample = value.map(|value| Sample { labels: labels.clone(), value });
             self.families[family].samples.extend(sample);
             family += 1;
         }
@@ -227,6 +248,19 @@ fn family_kind(kind: Kind, figure: &Figure) -> FamilyKind {
         Kind::Text if !figure.name.ends_with("_status") => FamilyKind::Info,
         _ => FamilyKind::Gauge,
     }
+}
+
+/// The size in the name of a class, which has the form of Redis: `4K` is 4096.
+fn size_of(class: &str) -> u64 {
+    let digits = class.trim_end_matches(|char: char| !char.is_ascii_digit());
+    let power = match &class[digits.len()..] {
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => 0,
+    };
+    digits.parse::<u64>().unwrap_or(0) << power
 }
 
 /// A number in its base unit.
@@ -298,6 +332,8 @@ impl Text {
                 '\\' => self.out.push_str(r"\\"),
                 '"' => self.out.push_str("\\\""),
                 '\n' => self.out.push_str(r"\n"),
+                // Not escaped in these formats, and the end of a line for some readers.
+                '\r' => self.out.push(' '),
                 char => self.out.push(char),
             }
         }
@@ -317,6 +353,10 @@ impl Text {
         let name = format!("{PREFIX}_command_duration_seconds");
         self.heading(&name, "histogram", "The durations of a command.");
         for (id, (command, _)) in NUMBERED.iter().enumerate() {
+            // Most commands have never run: nothing is summed for them.
+            if !has_durations(gathered.shared, id) {
+                continue;
+            }
             let buckets = histogram(gathered.shared, id);
             if buckets.iter().any(|count| *count > 0) {
                 self.duration(&name, command, &buckets);
@@ -348,5 +388,24 @@ impl Text {
             .sum();
         self.sample(&format!("{name}_sum"), std::slice::from_ref(&of_command), &format!("{}", sum_ns / 1e9));
         self.sample(&format!("{name}_count"), &[of_command], &count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_classes() {
+        for (class, size) in [("0", 0), ("512", 512), ("1K", 1024), ("64M", 64 << 20), ("2G", 2 << 30)] {
+            assert_eq!(size_of(class), size);
+        }
+    }
+
+    #[test]
+    fn labels_are_escaped() {
+        let mut text = Text { out: String::new(), format: MetricsFormat::Prometheus };
+        text.sample("a", &[("b".to_owned(), "1\n\"2\"\\\r3".to_owned())], "7");
+        assert_eq!(text.out, "a{b=\"1\\n\\\"2\\\"\\\\ 3\"} 7\n");
     }
 }

@@ -57,6 +57,7 @@ fn kind_word(kind: Kind) -> &'static str {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
         Kind::Text => "text",
+        Kind::Identity => "identity",
         Kind::Record(_) => "record",
         Kind::Percentiles => "percentiles",
         Kind::Histogram => "histogram",
@@ -109,8 +110,8 @@ fn faults(figure: &Figure) -> Vec<String> {
         for field in fields {
             faults.extend(faults_of_number(field.kind, field.unit, field.help));
             faults.extend(
-                (!matches!(field.kind, Kind::Counter | Kind::Gauge | Kind::Text))
-                    .then(|| "a field is a number or a text".into()),
+                (!matches!(field.kind, Kind::Counter | Kind::Gauge | Kind::Text | Kind::Identity))
+                    .then(|| "a field is a number, a text or an identity".into()),
             );
         }
     }
@@ -123,7 +124,10 @@ fn faults_of_number(kind: Kind, unit: Unit, help: &str) -> Vec<String> {
         && help.starts_with(|first: char| first.is_uppercase() || first.is_ascii_digit());
     let mut faults: Vec<String> = Vec::new();
     faults.extend((!is_sentence || help.contains('|')).then(|| format!("its help is no sentence: {help}")));
-    faults.extend((kind == Kind::Text && unit != Unit::None).then(|| "text has no unit".into()));
+    faults.extend(
+        (matches!(kind, Kind::Text | Kind::Identity) && unit != Unit::None)
+            .then(|| "text has no unit".into()),
+    );
     let is_level = matches!(
         unit,
         Unit::KibibytesPerSecond
@@ -141,7 +145,15 @@ fn faults_of_number(kind: Kind, unit: Unit, help: &str) -> Vec<String> {
 
 #[test]
 fn planted_faults_are_noticed() {
-    let figure = |kind, unit, doc| Figure { name: "one", kind, unit, doc, labels: None, read: |_, _| None };
+    let figure = |kind, unit, doc| Figure {
+        name: "one",
+        kind,
+        unit,
+        doc,
+        labels: None,
+        none: None,
+        read: |_, _| None,
+    };
     assert_eq!(faults(&figure(Kind::Counter, Unit::Bytes, " The bytes.")), [""; 0]);
     for faulty in [
         figure(Kind::Counter, Unit::Bytes, ""),

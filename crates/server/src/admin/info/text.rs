@@ -181,6 +181,7 @@ mod tests {
             unit: Unit::None,
             doc: "",
             labels,
+            none: None,
             read: |_, _| None,
         };
         let mut text = Text::new();

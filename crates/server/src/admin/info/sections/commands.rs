@@ -73,9 +73,27 @@ pub fn histogram(shared: &Shared, id: usize) -> Vec<u64> {
     sum
 }
 
+/// Whether durations of a command were ever recorded.
+pub fn has_durations(shared: &Shared, id: usize) -> bool {
+    per_thread(shared, id).any(|command| command.histogram.get().is_some())
+}
+
+/// The executions of all commands by duration, over all workers.
+pub fn all_durations(shared: &Shared) -> Vec<u64> {
+    let mut sum = vec![0; BUCKET_COUNT];
+    for (_, thread) in shared.monitoring.statistics.threads() {
+        for command in thread.commands_used() {
+            for (total, bucket) in sum.iter_mut().zip(command.histogram.get().into_iter().flatten()) {
+                *total += bucket.value();
+            }
+        }
+    }
+    sum
+}
+
 fn percentiles(all: &Gathered<'_>, id: usize) -> Option<Value<'static>> {
     // Most commands have never run: nothing is summed for them.
-    if per_thread(all.shared, id).all(|command| command.histogram.get().is_none()) {
+    if !has_durations(all.shared, id) {
         return None;
     }
     let histogram = histogram(all.shared, id);
@@ -88,8 +106,8 @@ fn percentiles(all: &Gathered<'_>, id: usize) -> Option<Value<'static>> {
     Some(Value::Pairs(pairs.collect()))
 }
 
-/// The duration within which `percentile` hundredths of the executions stayed, in nanoseconds.
-fn percentile_ns(histogram: &[u64], percentile: f64) -> u64 {
+/// The duration within which `percentile` hundredths of the executions stayed, in nanoseconds; 0 without executions.
+pub fn percentile_ns(histogram: &[u64], percentile: f64) -> u64 {
     let count: u64 = histogram.iter().sum();
     let wanted = ((percentile / 100.0) * count as f64).ceil().max(1.0) as u64;
     let mut seen = 0;

@@ -3,7 +3,7 @@
 use os::clock::Uptime;
 use sync::atomic::Ordering;
 
-use super::super::figure::Unit::{Bytes, None as NoUnit, Seconds};
+use super::super::figure::Unit::{Bytes, Seconds};
 use super::super::figure::Value::Hundredths;
 use super::super::figure::{Field, Figure, Value, figures};
 use super::super::gathered::Gathered;
@@ -20,7 +20,7 @@ pub static REPLICATION: &[Figure] = figures! { |all|
     /// Whether the stream of the primary is being applied: up or down.
     text "master_link_status" = all.replica().map(|link| Value::from(if link.is_up { "up" } else { "down" }));
     /// The time since the primary sent something; -1: there is no stream.
-    gauge "master_last_io_seconds_ago": Seconds = all.replica().map(|link| link.silent_seconds.into());
+    gauge "master_last_io_seconds_ago": Seconds = all.replica().map(|link| link.silent_seconds.into()), none -1;
     /// Whether a snapshot of the primary is being received or loaded.
     gauge "master_sync_in_progress" = all.replica().map(|link| link.transfer.is_some().into());
     /// The offset up to which the stream of the primary is received.
@@ -53,7 +53,7 @@ pub static REPLICATION: &[Figure] = figures! { |all|
         all.transfer().map(|transfer| transfer.silent_seconds.into());
     /// The time since the stream ended, while it is not applied; -1: there was none.
     gauge "master_link_down_since_seconds": Seconds =
-        all.replica().filter(|link| !link.is_up).map(|link| link.down_seconds.into());
+        all.replica().filter(|link| !link.is_up).map(|link| link.down_seconds.into()), none -1;
     /// The directive `replica-priority`; shown on a replica.
     gauge "slave_priority" = all.config.replica_priority, when all.replica().is_some();
     /// The directive `replica-read-only`; shown on a replica.
@@ -79,7 +79,7 @@ pub static REPLICATION: &[Figure] = figures! { |all|
     /// The offset of the end of the stream.
     gauge "master_repl_offset": Bytes = all.shared.replication.feed.end_offset();
     /// The offset from which the former id of the data is not valid; -1: there is none.
-    gauge "second_repl_offset": Bytes = all.shared.history().second_offset();
+    gauge "second_repl_offset": Bytes = all.shared.history().second_offset(), none -1;
     /// Whether there is a backlog.
     gauge "repl_backlog_active" = all.feed().is_on;
     /// The directive `repl-backlog-size`.
@@ -93,12 +93,12 @@ pub static REPLICATION: &[Figure] = figures! { |all|
 };
 
 const REPLICA: &[Field] = &[
-    Field::text("ip", "Its address."),
-    Field::gauge("port", NoUnit, "The port on which it listens."),
+    Field::identity("ip", "Its address."),
+    Field::identity("port", "The port on which it listens."),
     Field::text("state", "Whether it waits for a snapshot, receives one, or the stream."),
     Field::gauge("offset", Bytes, "The offset that it has acknowledged."),
     Field::gauge("lag", Seconds, "The time since it acknowledged something."),
-    Field::text(
+    Field::identity(
         "type",
         "Whether the connection is for a snapshot alone (rdb-channel), for the stream meanwhile (main-channel), or for both.",
     ),

@@ -187,7 +187,7 @@ fn exceeded_time(all: &Gathered<'_>) -> (u64, u64) {
 }
 
 fn defragmentation_misses(all: &Gathered<'_>) -> u64 {
-    all.sum(|thread| &thread.defrag.examined).saturating_sub(all.sum(|thread| &thread.defrag.moved))
+    all.sum(|thread| &thread.defrag.left)
 }
 
 /// Milliseconds since defragmentation runs.

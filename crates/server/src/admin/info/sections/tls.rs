@@ -11,15 +11,15 @@ pub static FIGURES: &[Figure] = figures! { |all|
     /// The serial number of the server's certificate, or none.
     text "tls_server_cert_serial" = serial(all, Context::server_certificate);
     /// The time until the server's certificate expires.
-    gauge "tls_server_cert_expires_in_seconds": Seconds = expires_in(all, Context::server_certificate);
+    gauge "tls_server_cert_expires_in_seconds": Seconds = expires_in(all, Context::server_certificate), none 0;
     /// The serial number of the certificate for connections to others, or none.
     text "tls_client_cert_serial" = serial(all, Context::client_certificate);
     /// The time until this certificate expires.
-    gauge "tls_client_cert_expires_in_seconds": Seconds = expires_in(all, Context::client_certificate);
+    gauge "tls_client_cert_expires_in_seconds": Seconds = expires_in(all, Context::client_certificate), none 0;
     /// The serial number of the authority's certificate, or none.
     text "tls_ca_cert_serial" = serial(all, Context::authority);
     /// The time until the authority's certificate expires.
-    gauge "tls_ca_cert_expires_in_seconds": Seconds = expires_in(all, Context::authority);
+    gauge "tls_ca_cert_expires_in_seconds": Seconds = expires_in(all, Context::authority), none 0;
     /// The handshakes that failed.
     counter "tls_failed_handshakes" = all.shared.certificates.failed_handshakes.load(Ordering::Relaxed);
 };
