@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Encryption;
 use crate::places::Place;
-use crate::response::{EVENTS_PATH, respond};
+use crate::response::{IsEvents, respond};
 use crate::site::Site;
 
 /// The time for a handshake.
@@ -60,8 +60,11 @@ async fn serve_requests(
     place: Place,
 ) {
     let service = service_fn(|request| {
-        place.note_request(request.uri().path() == EVENTS_PATH);
+        place.note_request();
         let response = respond(&request, &site, certificates.as_ref());
+        if matches!(&response, Ok(response) if response.body().is_events()) {
+            place.note_events();
+        }
         async move { response }
     });
     let mut connection = pin!(

@@ -34,11 +34,14 @@ use places::Places;
 pub use recorder::{Coarse, Sample, Series};
 use site::Site;
 
-/// Connections at a time. A further one ends the one that has made no request for the longest time.
+/// Connections at a time. A further one ends another, see [`places`].
 pub const CONNECTION_COUNT_MAX: usize = 64;
 
 /// The pause after a failed accept, which usually lacks descriptors.
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// Connections that receive events at a time.
+const EVENTS_COUNT_MAX: usize = 16;
 
 /// What the server reports. Called on the thread of [`serve`].
 pub trait Source: Send + Sync {
@@ -124,6 +127,8 @@ async fn accept(listener: net::TcpListener, places: Arc<Places>, site: Arc<Site>
                 let task = tokio::spawn(connection::serve(socket, Arc::clone(&site), place));
                 // The runtime has one thread: the task runs after this one waits.
                 places.start(number, task.abort_handle(), CONNECTION_COUNT_MAX);
+                // Else a burst of connections would end each other before the first request is read.
+                tokio::task::yield_now().await;
             }
             Err(error) => {
                 log::debug!("The admin port can't accept a connection: {error}");

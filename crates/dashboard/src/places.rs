@@ -1,5 +1,5 @@
-//! The places of connections. When all are taken, a new connection takes the place of the one that has made no request for the
-//! longest time, so that idle or slow clients do not keep others out.
+//! The places of connections. When all are taken, a new connection takes the place of another: of one that has made no request
+//! yet, else of the one whose last request is the oldest. So idle or slow clients do not keep others out.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -18,11 +18,19 @@ struct Open {
 
 struct Connection {
     number: u64,
+    progress: Progress,
     /// The time of its last request, or of its start.
     active_at: Instant,
-    /// Whether it receives events, and so makes no further request.
-    receives_events: bool,
     task: AbortHandle,
+}
+
+/// In the order in which connections are ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Progress {
+    NoRequest,
+    Requests,
+    /// It receives events, and so makes no further request.
+    Events,
 }
 
 /// A connection's place; free again when this is dropped.
@@ -43,18 +51,18 @@ impl Places {
     pub fn start(&self, number: u64, task: AbortHandle, count_max: usize) {
         let mut open = self.lock();
         if open.connections.len() >= count_max {
-            // Those that receive events come last.
             let oldest = open
                 .connections
                 .iter()
                 .enumerate()
-                .min_by_key(|(_, connection)| (connection.receives_events, connection.active_at))
+                .min_by_key(|(_, connection)| (connection.progress, connection.active_at))
                 .map(|(index, _)| index);
             if let Some(index) = oldest {
                 open.connections.swap_remove(index).task.abort();
             }
         }
-        open.connections.push(Connection { number, active_at: Instant::now(), receives_events: false, task });
+        let progress = Progress::NoRequest;
+        open.connections.push(Connection { number, progress, active_at: Instant::now(), task });
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -69,13 +77,22 @@ impl Place {
     }
 
     /// Notes a request.
-    pub fn note_request(&self, is_for_events: bool) {
+    pub fn note_request(&self) {
+        self.note(Progress::Requests);
+    }
+
+    /// Notes that the connection receives events.
+    pub fn note_events(&self) {
+        self.note(Progress::Events);
+    }
+
+    fn note(&self, progress: Progress) {
         let mut open = self.places.lock();
         if let Some(connection) =
             open.connections.iter_mut().find(|connection| connection.number == self.number)
         {
             connection.active_at = Instant::now();
-            connection.receives_events |= is_for_events;
+            connection.progress = connection.progress.max(progress);
         }
     }
 }
@@ -102,17 +119,15 @@ mod tests {
                 (place, task)
             };
             let mut connections: Vec<_> = (0..3).map(|_| begin()).collect();
-            connections[0].0.note_request(false);
-            connections[1].0.note_request(true);
+            connections[0].0.note_request();
+            connections[1].0.note_events();
             connections.push(begin());
             connections.push(begin());
-            for (_, task) in &mut connections {
-                // Lets ended tasks end.
-                tokio::task::yield_now().await;
-                let _ = task.is_finished();
-            }
+            // Ended tasks end when they run.
+            tokio::task::yield_now().await;
             let ended: Vec<bool> = connections.iter().map(|(_, task)| task.is_finished()).collect();
-            assert_eq!(ended, [true, false, true, false, false]);
+            // The third had no request, then the fourth.
+            assert_eq!(ended, [false, false, true, true, false]);
             drop(connections);
             assert_eq!(places.lock().connections.len(), 0);
         });

@@ -63,8 +63,11 @@ impl Recorder {
         }
     }
 
-    /// Adds a fine sample.
+    /// Adds a fine sample. If the clock was set back, the former samples are dropped: charts have one time axis.
     pub fn add(&mut self, sample: Sample) {
+        if self.fine.back().is_some_and(|last| sample.at_ms < last.at_ms) {
+            *self = Self::new(self.series);
+        }
         let mut coarse = sample.clone();
         if self.fine_since_coarse > 0 {
             let before = self.series.iter().zip(&self.next_coarse.numbers);
@@ -144,6 +147,14 @@ mod tests {
             history["coarse"],
             json!({ "seconds": 10, "samples": [[10_000, [10, 9.5], [0.25]], [20_000, [20, 1], [0.25]]] })
         );
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_begins_anew() {
+        let mut recorder = Recorder::new(SERIES);
+        (100..120).for_each(|second| recorder.add(sample(second, 0.0)));
+        recorder.add(sample(50, 0.0));
+        assert_eq!((recorder.fine.len(), recorder.coarse.len()), (1, 0));
     }
 
     #[test]

@@ -16,28 +16,56 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 
 use crate::access::has_password;
 use crate::site::Site;
-use crate::{Encryption, MetricsFormat, Obstacle};
+use crate::{EVENTS_COUNT_MAX, Encryption, MetricsFormat, Obstacle};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The files of the dashboard, with their types.
+/// A file of the page, with its type.
+macro_rules! page_file {
+    ($name:literal, $content_type:expr) => {
+        (concat!("/", $name), $content_type, include_str!(concat!("../page/", $name)))
+    };
+}
+
+/// The files of the dashboard by path, with their types. `index.html` is the page itself.
 const FILES: &[(&str, &str, &str)] = &[
     ("/", HTML, include_str!("../page/index.html")),
-    ("/dashboard.css", "text/css; charset=utf-8", include_str!("../page/dashboard.css")),
-    ("/dashboard.js", "text/javascript; charset=utf-8", include_str!("../page/dashboard.js")),
-    ("/icon.svg", "image/svg+xml", include_str!("../page/icon.svg")),
+    page_file!("dashboard.css", "text/css; charset=utf-8"),
+    page_file!("icon.svg", "image/svg+xml"),
+    page_file!("charts.js", JAVASCRIPT),
+    page_file!("dashboard.js", JAVASCRIPT),
+    page_file!("elements.js", JAVASCRIPT),
+    page_file!("figures.js", JAVASCRIPT),
+    page_file!("formats.js", JAVASCRIPT),
+    page_file!("page.js", JAVASCRIPT),
+    page_file!("parts.js", JAVASCRIPT),
+    page_file!("reading.js", JAVASCRIPT),
+    page_file!("rows.js", JAVASCRIPT),
+    page_file!("samples.js", JAVASCRIPT),
+    page_file!("views.js", JAVASCRIPT),
 ];
 
-/// The path of the events.
-pub const EVENTS_PATH: &str = "/api/live";
+const EVENTS_PATH: &str = "/api/live";
 
 /// A reply: at once, or events as they come.
 pub type Body = Either<Full<Bytes>, Channel<Bytes>>;
+
+/// Whether a body is one of events.
+pub trait IsEvents {
+    fn is_events(&self) -> bool;
+}
+
+impl IsEvents for Body {
+    fn is_events(&self) -> bool {
+        matches!(self, Either::Right(_))
+    }
+}
 
 /// The reply to a request on a connection with these certificates. The body of a request is not read.
 pub fn respond(
@@ -63,15 +91,17 @@ fn reply(method: &Method, uri: &Uri, headers: &HeaderMap, site: &Site) -> Respon
         return ending(refusal);
     }
     let password = source.password();
-    let may_see_all = password.as_ref().is_none_or(|password| has_password(headers, password));
+    // A page of another host, whose name leads to this machine, could read the figures in the user's browser.
+    let is_foreign =
+        password.is_none() && site.encryption == Encryption::None && !is_local_name(uri, headers);
+    let may_see_all = !is_foreign && password.as_ref().is_none_or(|password| has_password(headers, password));
     match path {
         // Probes have no password, and keep no place.
         "/healthz" => return ending(text_reply(StatusCode::OK, "ok\n")),
         "/readyz" => return ending(readiness(&source.obstacles(), may_see_all)),
         _ => {}
     }
-    if password.is_none() && site.encryption == Encryption::None && !is_local_name(uri, headers) {
-        // A page of another host, whose name leads to this machine, could read the figures in the user's browser.
+    if is_foreign {
         let text = "Without admin-password, the host in the URL must be an address or localhost.\n";
         return ending(text_reply(StatusCode::FORBIDDEN, text));
     }
@@ -94,6 +124,9 @@ fn reply(method: &Method, uri: &Uri, headers: &HeaderMap, site: &Site) -> Respon
         "/api/history" => of_type(StatusCode::OK, JSON, site.history()),
         // The reply to HEAD has no body, and would never end.
         EVENTS_PATH if method == Method::HEAD => of_type(StatusCode::OK, EVENTS, String::new()),
+        EVENTS_PATH if site.receiver_count() >= EVENTS_COUNT_MAX => {
+            ending(text_reply(StatusCode::SERVICE_UNAVAILABLE, "Too many connections receive events.\n"))
+        }
         EVENTS_PATH => with_headers(StatusCode::OK, EVENTS, Either::Right(live(site))),
         path if let Some((_, content_type, text)) = FILES.iter().find(|(of, ..)| *of == path) => {
             of_type(StatusCode::OK, content_type, Bytes::from_static(text.as_bytes()))
@@ -150,12 +183,18 @@ fn text_reply(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
     of_type(status, TEXT, body)
 }
 
-/// The events from now on. They end with the connection.
+/// The events from now on. They end with the connection, and when the password or the certificates change.
 fn live(site: &Site) -> Channel<Bytes> {
     let (mut sender, body) = Channel::new(1);
-    let mut events = site.events();
+    let (mut events, source) = (site.events(), site.source);
+    let (password, certificates) = (source.password(), source.certificates());
+    let is_protected_as_before = move || {
+        let now = source.certificates();
+        source.password() == password
+            && now.as_ref().map(Arc::as_ptr) == certificates.as_ref().map(Arc::as_ptr)
+    };
     tokio::spawn(async move {
-        while events.changed().await.is_ok() {
+        while events.changed().await.is_ok() && is_protected_as_before() {
             let event = events.borrow_and_update().clone();
             if sender.send_data(event).await.is_err() {
                 return;
@@ -273,6 +312,16 @@ mod tests {
     }
 
     #[test]
+    fn every_file_of_the_page_is_served() {
+        let directory = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/page")).expect("the page");
+        for file in directory {
+            let name = file.expect("a file").file_name().into_string().expect("UTF-8");
+            let path = if name == "index.html" { "/".to_owned() } else { format!("/{name}") };
+            assert_eq!(get(&path, &[], &OPEN).0, 200, "{path}");
+        }
+    }
+
+    #[test]
     fn events_follow_samples() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(async {
@@ -329,6 +378,8 @@ mod tests {
             assert_eq!(get("/metrics", &[("host", host)], &LOCKED).0, 401, "{host}");
             assert_eq!(get("/healthz", &[("host", host)], &OPEN).0, 200, "{host}");
         }
+        static FAILING: Fixed = Fixed { obstacles: &["no disk"], password: None };
+        assert_eq!(get("/readyz", &[("host", "evil.example")], &FAILING), (503, "no disk\n".to_owned()));
         assert_eq!(get("http://evil.example/metrics", &[("host", "localhost")], &OPEN).0, 403);
     }
 }

@@ -43,6 +43,11 @@ impl Site {
         self.recorder.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).history()
     }
 
+    /// Number of [`Self::events`] that are in use.
+    pub fn receiver_count(&self) -> usize {
+        self.newest.receiver_count()
+    }
+
     /// The newest sample from now on.
     pub fn events(&self) -> watch::Receiver<Bytes> {
         self.newest.subscribe()

@@ -182,8 +182,9 @@ fn run(
     let waiter =
         Waiter::new().map_err(|error| log::error!("Can't wait for signals: {error}")).map_err(|()| Fatal)?;
     let listen_sockets = ListenSockets::default();
-    let listeners = listen(&listen_sockets, &config)?;
+    // First: a failure leaves no unix socket behind.
     let admin_listeners = listen_for_admin(&config)?;
+    let listeners = listen(&listen_sockets, &config)?;
     let identity = Identity::new(config_file, executable, pid_file);
     let shared = Shared::leak(config, users, &loaded.renames, identity, listen_sockets, worker::start);
     crash::set_shared(shared);

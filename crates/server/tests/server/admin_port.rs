@@ -218,7 +218,7 @@ fn states_show_a_lost_primary() {
     client.text(&["REPLICAOF", "127.0.0.1", &nobody]);
     let state = wait_for(|| Some(get(port, "/readyz")).filter(|state| state.status == 503));
     assert!(
-        state.body.contains(&format!("the link to the primary 127.0.0.1:{nobody} is down")),
+        state.body.contains(&format!("the link to the primary is down: 127.0.0.1:{nobody}")),
         "{}",
         state.body
     );

@@ -20,7 +20,7 @@ fn info_shows_the_rows_of_its_page() {
     let mut client = server.client();
     client.text(&["SET", "a", "1"]);
     client.text(&["NOSUCH"]);
-    let text = client.text(&["INFO", "everything", "debug"]);
+    let text = client.text(&["INFO", "everything", "debug", "workers"]);
     // A section without figures is not on the page.
     let lines = text.lines().filter(|line| !line.trim().is_empty() && line.trim() != "# Modules");
     // The lines of adjacent rows with one label alternate.

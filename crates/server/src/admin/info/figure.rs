@@ -33,8 +33,6 @@ pub struct Figure {
     pub(super) doc: &'static str,
     /// The labels for which it is read; `None`: it is read once.
     pub labels: Option<Labels>,
-    /// The number that `INFO` shows if there is nothing to measure.
-    pub none: Option<i64>,
     /// Reads it. Without a value it has no line.
     pub read: Read,
 }
@@ -106,6 +104,8 @@ pub enum Unit {
 pub enum Value<'g> {
     Whole(u64),
     Signed(i64),
+    /// There is nothing to measure: `INFO` shows this number then.
+    Nothing(i64),
     /// A number that is shown with two decimals.
     Hundredths(f64),
     /// As C's `%.2f` shows it, which does not round halves up.
@@ -164,6 +164,11 @@ impl<'g> Value<'g> {
         Self::Pairs(fields.into_iter().map(|(name, value)| (name.into(), value)).collect())
     }
 
+    /// A number that is -1 if there is nothing to measure.
+    pub fn unless_negative(number: i64) -> Self {
+        if number == -1 { Self::Nothing(number) } else { Self::Signed(number) }
+    }
+
     /// Text for one of two states.
     pub fn ok_unless(has_failed: bool) -> Self {
         Self::from(if has_failed { "err" } else { "ok" })
@@ -197,13 +202,12 @@ impl From<String> for Value<'_> {
 
 /// The rows of a section. A row is `kind "name": Unit = value;`, with its help as a doc comment of one sentence. After
 /// the kind, a record has its fields in parentheses. A row with labels names them, and the variable that holds one:
-/// `"name", each Labels as label = value;`. A row with `when condition` at its end has a line only then; with `none number`, that
-/// number means that there is nothing to measure.
+/// `"name", each Labels as label = value;`. A row with `when condition` at its end has a line only then.
 macro_rules! figures {
     (|$all:ident| $(
         #[doc = $doc:literal]
         $kind:ident $(($fields:expr))? $name:literal $(: $unit:ident)? $(, each $labels:ident as $label:ident)?
-            = $value:expr $(, when $is_shown:expr)? $(, none $none:literal)?;
+            = $value:expr $(, when $is_shown:expr)?;
     )*) => {
         &[$( $crate::admin::info::figure::Figure {
             name: $name,
@@ -211,7 +215,6 @@ macro_rules! figures {
             unit: figures!(@unit $($unit)?),
             doc: $doc,
             labels: figures!(@labels $($labels)?),
-            none: figures!(@none $($none)?),
             read: |$all, _label| {
                 let _ = $all;
                 $( let $label = _label; )?
@@ -228,8 +231,6 @@ macro_rules! figures {
     (@kind record ($fields:expr)) => { $crate::admin::info::figure::Kind::Record($fields) };
     (@unit) => { $crate::admin::info::figure::Unit::None };
     (@unit $unit:ident) => { $crate::admin::info::figure::Unit::$unit };
-    (@none) => { None };
-    (@none $none:literal) => { Some($none) };
     (@labels) => { None };
     (@labels $labels:ident) => { Some($crate::admin::info::labels::Labels::$labels) };
 }

@@ -42,7 +42,7 @@ fn object_of(section: &Section, gathered: &Gathered<'_>) -> Json {
 fn of(value: Value<'_>) -> Json {
     match value {
         Value::Whole(number) | Value::Human(number) => number.into(),
-        Value::Signed(number) => number.into(),
+        Value::Signed(number) | Value::Nothing(number) => number.into(),
         Value::Hundredths(number)
         | Value::Mean(number)
         | Value::Thousandths(number)

@@ -97,8 +97,7 @@ pub fn families_of(section: &Section, gathered: &Gathered<'_>) -> Vec<Family> {
     for figure in section.figures.iter().filter(|figure| is_exported(figure)) {
         let mut of_figure = OfFigure::new(figure);
         let mut read = |label: &Label<'_>| {
-            let value = (figure.read)(gathered, label);
-            if let Some(value) = value.filter(|value| !is_none(figure, value)) {
+            if let Some(value) = (figure.read)(gathered, label) {
                 of_figure.add(label, value);
             }
         };
@@ -118,11 +117,6 @@ pub fn families_of(section: &Section, gathered: &Gathered<'_>) -> Vec<Family> {
         });
     }
     families
-}
-
-/// Whether a value means that there is nothing to measure.
-fn is_none(figure: &Figure, value: &Value<'_>) -> bool {
-    matches!(value, Value::Signed(number) if figure.none == Some(*number))
 }
 
 /// The families of one figure.
@@ -278,7 +272,7 @@ fn number(value: &Value<'_>, unit: Unit) -> Option<String> {
         | Value::Thousandths(number)
         | Value::Millionths(number)
         | Value::Percent(number) => scaled(*number),
-        Value::Human(_) | Value::Text(_) | Value::Pairs(_) => None,
+        Value::Nothing(_) | Value::Human(_) | Value::Text(_) | Value::Pairs(_) => None,
     }
 }
 

@@ -145,15 +145,7 @@ fn faults_of_number(kind: Kind, unit: Unit, help: &str) -> Vec<String> {
 
 #[test]
 fn planted_faults_are_noticed() {
-    let figure = |kind, unit, doc| Figure {
-        name: "one",
-        kind,
-        unit,
-        doc,
-        labels: None,
-        none: None,
-        read: |_, _| None,
-    };
+    let figure = |kind, unit, doc| Figure { name: "one", kind, unit, doc, labels: None, read: |_, _| None };
     assert_eq!(faults(&figure(Kind::Counter, Unit::Bytes, " The bytes.")), [""; 0]);
     for faulty in [
         figure(Kind::Counter, Unit::Bytes, ""),

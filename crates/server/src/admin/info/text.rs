@@ -81,7 +81,7 @@ impl Text {
 fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::Whole(number) => write_u64(out, *number),
-        Value::Signed(number) => write_i64(out, *number),
+        Value::Signed(number) | Value::Nothing(number) => write_i64(out, *number),
         Value::Hundredths(number) => write_fixed(out, *number, 2),
         Value::Mean(number) => out.extend_from_slice(format!("{number:.2}").as_bytes()),
         Value::Thousandths(number) => write_fixed(out, *number, 3),
@@ -181,7 +181,6 @@ mod tests {
             unit: Unit::None,
             doc: "",
             labels,
-            none: None,
             read: |_, _| None,
         };
         let mut text = Text::new();

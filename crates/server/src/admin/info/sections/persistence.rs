@@ -34,9 +34,9 @@ pub static FIGURES: &[Figure] = figures! { |all|
     /// Whether the last dump succeeded: ok or err.
     text "rdb_last_bgsave_status" = Value::ok_unless(!all.saves().last_ok);
     /// The duration of the last dump; -1: there was none.
-    gauge "rdb_last_bgsave_time_sec": Seconds = all.saves().last_seconds, none -1;
+    gauge "rdb_last_bgsave_time_sec": Seconds = Value::unless_negative(all.saves().last_seconds);
     /// The time since the running dump or snapshot for replicas began; -1: none runs.
-    gauge "rdb_current_bgsave_time_sec": Seconds = all.saves().current_seconds, none -1;
+    gauge "rdb_current_bgsave_time_sec": Seconds = Value::unless_negative(all.saves().current_seconds);
     /// The dumps.
     counter "rdb_saves" = all.saves().save_count;
     /// The failed dumps since the last that succeeded.
@@ -54,9 +54,9 @@ pub static FIGURES: &[Figure] = figures! { |all|
     /// Whether a rewrite begins once a snapshot has ended.
     gauge "aof_rewrite_scheduled" = all.rewriting().is_scheduled;
     /// The duration of the last rewrite; -1: there was none.
-    gauge "aof_last_rewrite_time_sec": Seconds = aof(all).rewrite_seconds.load(Ordering::Relaxed), none -1;
+    gauge "aof_last_rewrite_time_sec": Seconds = Value::unless_negative(aof(all).rewrite_seconds.load(Ordering::Relaxed));
     /// The time since the running rewrite began; -1: none runs.
-    gauge "aof_current_rewrite_time_sec": Seconds = all.rewriting().seconds, none -1;
+    gauge "aof_current_rewrite_time_sec": Seconds = Value::unless_negative(all.rewriting().seconds);
     /// Whether the last rewrite succeeded: ok or err.
     text "aof_last_bgrewrite_status" = Value::ok_unless(aof(all).rewrite_failed.load(Ordering::Relaxed));
     /// The rewrites.

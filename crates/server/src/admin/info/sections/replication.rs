@@ -20,7 +20,7 @@ pub static REPLICATION: &[Figure] = figures! { |all|
     /// Whether the stream of the primary is being applied: up or down.
     text "master_link_status" = all.replica().map(|link| Value::from(if link.is_up { "up" } else { "down" }));
     /// The time since the primary sent something; -1: there is no stream.
-    gauge "master_last_io_seconds_ago": Seconds = all.replica().map(|link| link.silent_seconds.into()), none -1;
+    gauge "master_last_io_seconds_ago": Seconds = all.replica().map(|link| Value::unless_negative(link.silent_seconds));
     /// Whether a snapshot of the primary is being received or loaded.
     gauge "master_sync_in_progress" = all.replica().map(|link| link.transfer.is_some().into());
     /// The offset up to which the stream of the primary is received.
@@ -53,7 +53,7 @@ pub static REPLICATION: &[Figure] = figures! { |all|
         all.transfer().map(|transfer| transfer.silent_seconds.into());
     /// The time since the stream ended, while it is not applied; -1: there was none.
     gauge "master_link_down_since_seconds": Seconds =
-        all.replica().filter(|link| !link.is_up).map(|link| link.down_seconds.into()), none -1;
+        all.replica().filter(|link| !link.is_up).map(|link| Value::unless_negative(link.down_seconds));
     /// The directive `replica-priority`; shown on a replica.
     gauge "slave_priority" = all.config.replica_priority, when all.replica().is_some();
     /// The directive `replica-read-only`; shown on a replica.
@@ -79,7 +79,7 @@ pub static REPLICATION: &[Figure] = figures! { |all|
     /// The offset of the end of the stream.
     gauge "master_repl_offset": Bytes = all.shared.replication.feed.end_offset();
     /// The offset from which the former id of the data is not valid; -1: there is none.
-    gauge "second_repl_offset": Bytes = all.shared.history().second_offset(), none -1;
+    gauge "second_repl_offset": Bytes = Value::unless_negative(all.shared.history().second_offset());
     /// Whether there is a backlog.
     gauge "repl_backlog_active" = all.feed().is_on;
     /// The directive `repl-backlog-size`.
