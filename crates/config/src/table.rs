@@ -353,7 +353,7 @@ directives! {
         /// The template of the process title.
         proc_title_template: String = "{title} {listen-addr} {server-mode}".into(),
             checked_text(check_title_template);
-        /// The effect of an error reply to a request of an append-only file.
+        /// The effect of an error reply to a request of an append-only file or of the primary's stream.
         propagation_error_behavior: PropagationErrorBehavior = PropagationErrorBehavior::Ignore, ANY;
         /// Whether clients on other machines are refused while the default user has no password.
         protected_mode: bool = true, ANY;
@@ -379,7 +379,7 @@ directives! {
         repl_backlog_ttl: u64 = 3600, seconds(0, LONG_MAX);
         /// Whether the kernel gathers small parts of the stream before it sends them to a replica: fewer packets, some 40 ms later.
         repl_disable_tcp_nodelay: bool = false, ANY;
-        /// Whether the snapshot of a primary becomes the dump file (`disabled`).
+        /// Where the snapshot of a primary is loaded: from a file first, or while it is received, in place of the data or beside them.
         repl_diskless_load: ReplDisklessLoad = ReplDisklessLoad::Disabled, ANY, [deny_loading];
         /// Whether replicas receive a snapshot while it is taken, not from a file.
         repl_diskless_sync: bool = true, ANY;

@@ -309,6 +309,14 @@ impl LogOutput {
     }
 }
 
+/// Whether lines show the role of a replica.
+static IS_REPLICA: AtomicBool = AtomicBool::new(false);
+
+/// Sets the role that later lines show.
+pub fn set_replica(is_replica: bool) {
+    IS_REPLICA.store(is_replica, Ordering::Relaxed);
+}
+
 /// Returns a line with its line end.
 fn line(
     format: LogFormat,
@@ -318,6 +326,8 @@ fn line(
     text: &str,
 ) -> String {
     let pid = std::process::id();
+    // The letters of Redis: of its older words, master and slave.
+    let (letter, role) = if IS_REPLICA.load(Ordering::Relaxed) { ('S', "replica") } else { ('M', "primary") };
     let time = match timestamp_format {
         LogTimestampFormat::Legacy => now.format("%d %b %Y %H:%M:%S%.3f").to_string(),
         LogTimestampFormat::Iso8601 => now.format("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string(),
@@ -330,15 +340,15 @@ fn line(
         Level::Trace => ('.', "debug"),
     };
     match format {
-        LogFormat::Legacy => format!("{pid}:M {time} {mark} {}\n", on_one_line(text)),
+        LogFormat::Legacy => format!("{pid}:{letter} {time} {mark} {}\n", on_one_line(text)),
         LogFormat::Logfmt => {
             let text = text.replace('"', "'").replace(['\r', '\n'], " ");
-            format!("pid={pid} role=primary timestamp=\"{time}\" level={word} message=\"{text}\"\n")
+            format!("pid={pid} role={role} timestamp=\"{time}\" level={word} message=\"{text}\"\n")
         }
         LogFormat::Json => {
             let text = escaped(text);
             format!(
-                "{{\"pid\":{pid},\"role\":\"primary\",\"timestamp\":\"{time}\",\"level\":\"{word}\",\"message\":\"{text}\"}}\n"
+                "{{\"pid\":{pid},\"role\":\"{role}\",\"timestamp\":\"{time}\",\"level\":\"{word}\",\"message\":\"{text}\"}}\n"
             )
         }
     }

@@ -1,12 +1,13 @@
-//! Rules for documents: every page is linked, every dependency has its reason in docs/design/dependencies.md,
-//! ARCHITECTURE.md is short, and the files and functions that documents name exist.
+//! Rules for documents: every page is in the book, links lead to a file and to a heading in it, every dependency has its reason in
+//! docs/design/dependencies.md, ARCHITECTURE.md is short, and the files and functions that documents name exist.
 
 use std::collections::HashSet;
 
-use crate::tree::{SourceFile, read_all};
+use crate::tree::{SourceFile, read_all, top};
 use crate::{assert_tidy, manifest};
 
-const ENTRANCES: &[&str] = &["README.md", "ARCHITECTURE.md"];
+/// The table of contents of the book.
+const SUMMARY: &str = "docs/SUMMARY.md";
 
 const ARCHITECTURE_WORDS_MAX: usize = 2500;
 
@@ -14,8 +15,13 @@ const ARCHITECTURE_WORDS_MAX: usize = 2500;
 const HELD: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/"];
 
 #[test]
-fn every_page_is_linked() {
-    assert_tidy(check_links(&read_all()));
+fn every_page_is_in_the_book() {
+    assert_tidy(check_pages(&read_all()));
+}
+
+#[test]
+fn links_lead_somewhere() {
+    assert_tidy(check_links(&read_all(), |path| top().join(path).exists()));
 }
 
 #[test]
@@ -36,8 +42,18 @@ fn documents_name_existing_files_and_types() {
 #[test]
 fn planted_faults_are_noticed() {
     let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
-    let lonely = [file("README.md", "see docs/a.md"), file("docs/a.md", ""), file("docs/b.md", "")];
-    assert_eq!(check_links(&lonely), ["docs/b.md: linked from neither README.md nor ARCHITECTURE.md"]);
+    let lonely = [file(SUMMARY, "[A](a.md)"), file("docs/a.md", ""), file("docs/b/c.md", "")];
+    assert_eq!(check_pages(&lonely), ["docs/b/c.md: not in docs/SUMMARY.md"]);
+
+    let links = "[b](../b.md) [b](../b.md#the-first-one) [](#x) [](https://a.example/b) ![](a.png)\n# X";
+    let target = file("docs/b.md", "## The `first` one\n");
+    let is_picture = |path: &str| path == "docs/a/a.png";
+    assert_eq!(check_links(&[file("docs/a/a.md", links), target], is_picture), [""; 0]);
+    let target = file("docs/b.md", "## The second one\n");
+    assert_eq!(
+        check_links(&[file("docs/a/a.md", links), target], |_| false),
+        ["docs/a/a.md: `../b.md#the-first-one` leads to no heading", "docs/a/a.md: there is no `a.png`"]
+    );
 
     let manifest = file("crates/wire/Cargo.toml", "[dependencies]\nbase.workspace = true\nmemchr = \"2\"\n");
     let base = file("crates/base/Cargo.toml", "");
@@ -59,15 +75,63 @@ fn planted_faults_are_noticed() {
     );
 }
 
-fn check_links(files: &[SourceFile]) -> Vec<String> {
-    let entrances: Vec<&SourceFile> =
-        files.iter().filter(|file| ENTRANCES.contains(&file.path.as_str())).collect();
-    files
-        .iter()
-        .filter(|file| file.path.starts_with("docs/") && file.path.ends_with(".md"))
-        .filter(|file| !entrances.iter().any(|entrance| entrance.text.contains(&file.path)))
-        .map(|file| format!("{}: linked from neither README.md nor ARCHITECTURE.md", file.path))
+fn check_pages(files: &[SourceFile]) -> Vec<String> {
+    let summary = files.iter().find(|file| file.path == SUMMARY).map_or("", |file| &*file.text);
+    let pages = files.iter().filter_map(|file| {
+        file.path.strip_prefix("docs/").filter(|page| page.ends_with(".md") && file.path != SUMMARY)
+    });
+    pages
+        .filter(|page| !summary.contains(&format!("]({page})")))
+        .map(|page| format!("docs/{page}: not in {SUMMARY}"))
         .collect()
+}
+
+/// Checks the relative links of documents. `exists` says whether a path that is not a text file is there.
+fn check_links(files: &[SourceFile], exists: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for file in files.iter().filter(|file| is_held(&file.path)) {
+        for link in file.text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            // Not a link: an example of a pattern, or the address of another host.
+            if link.is_empty() || link.contains([':', ' ', '`', '<', '\n']) {
+                continue;
+            }
+            let (target, heading) = link.split_once('#').unwrap_or((link, ""));
+            let path = if target.is_empty() { file.path.clone() } else { resolved(&file.path, target) };
+            let page = files.iter().find(|file| file.path == path);
+            if page.is_none() && !exists(&path) {
+                complaints.push(format!("{}: there is no `{link}`", file.path));
+            } else if let Some(page) = page.filter(|page| !heading.is_empty() && page.path.ends_with(".md"))
+                && !headings(&page.text).any(|anchor| anchor == heading)
+            {
+                complaints.push(format!("{}: `{link}` leads to no heading", file.path));
+            }
+        }
+    }
+    complaints
+}
+
+/// A link in a file, as a path from the top.
+fn resolved(from: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// The anchors of the headings of a page, as GitHub and mdBook make them.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    let lines = text.lines().filter(|line| line.starts_with('#'));
+    lines.map(|line| {
+        let words = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = words.chars().filter(|char| char.is_alphanumeric() || matches!(char, ' ' | '-' | '_'));
+        kept.map(|char| if char == ' ' { '-' } else { char }).collect()
+    })
 }
 
 /// docs/design/dependencies.md is a table that names each external crate in backticks.

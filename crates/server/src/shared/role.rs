@@ -24,6 +24,7 @@ use super::Shared;
 use super::awaited_turns::AwaitedTurns;
 use super::modes::GlobalFlags;
 use crate::connection::record::ClientRecord;
+use crate::logging;
 use crate::mail::Mail;
 
 /// The interval of messages about changes that can't be written to the disk.
@@ -406,6 +407,7 @@ impl Shared {
         flags.set(GlobalFlags::READ_ONLY, follows && (!is_replica || config.replica_read_only));
         flags.set(GlobalFlags::STALE, is_replica && is_down && !config.replica_serve_stale_data);
         drop(state);
+        logging::set_replica(is_replica);
         if has_changed {
             self.update_workers();
         }

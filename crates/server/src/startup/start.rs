@@ -53,6 +53,7 @@ pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
         Ok(Invocation::Help) => {
             return print(&format!(
                 "{}\nTools:\n       broadloom bench [options]      the load generator; see broadloom bench --help\n       \
+                 broadloom migrate [options]    moves data between running servers; see broadloom migrate --help\n       \
                  broadloom check-rdb FILE       validates an RDB file; also as redis-check-rdb\n       \
                  broadloom check-aof FILE       checks and repairs append-only files; also as redis-check-aof",
                 config::usage()
@@ -242,6 +243,7 @@ fn load(
 ) -> Result<sync::thread::JoinHandle<()>, Fatal> {
     let body = move || {
         let _handler_stack = os::fault::prepare_thread();
+        warn_about_unread_dump(&shared.config.load());
         match load_and_log(shared) {
             Ok(()) => {}
             Err(_) if shared.modes.is_stopping() => return loaded.set(),
@@ -268,6 +270,22 @@ fn load(
         log::error!("Can't start a thread: {error}");
         Fatal
     })
+}
+
+/// A server with `appendonly yes` loads its append-only files only, as Redis does; without any it has no data.
+fn warn_about_unread_dump(config: &Config) {
+    let manifest = Path::new(&config.appenddirname).join(format!("{}.manifest", config.appendfilename));
+    let dump = Path::new(&config.dbfilename);
+    // A file of the name alone is that of an older Redis.
+    let has_files = manifest.exists() || Path::new(&config.appendfilename).exists();
+    if config.appendonly && dump.exists() && !has_files {
+        log::warn!(
+            "The dump {} is not loaded, because appendonly is yes and there is no append-only file. The server starts without \
+             data, and its next save replaces the dump. To keep the data, end it with SHUTDOWN NOSAVE, start it with appendonly \
+             no, and then use CONFIG SET appendonly yes.",
+            dump.display()
+        );
+    }
 }
 
 /// Loads the data. From then on changes are logged, if there is an append-only file.

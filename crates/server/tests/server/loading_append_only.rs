@@ -40,6 +40,27 @@ fn server_in(directory: &Directory, options: &[&str]) -> Server {
 const NOT_LOADED: &str = "ERR Error trying to load the AOF files, check server logs.";
 
 #[test]
+fn a_dump_that_is_not_loaded_is_named() {
+    let directory = Directory::new("unread-dump");
+    let dir = directory.path("");
+    let mut server = Server::start(&["--dir", &dir]);
+    let mut client = server.client();
+    client.text(&["SET", "key", "value"]);
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    server.signal("KILL");
+    server.wait();
+    let warning = "The dump dump.rdb is not loaded";
+    let mut server = Server::start(&["--dir", &dir, "--appendonly", "yes", "--save", ""]);
+    server.log_line(warning);
+    assert_eq!(server.client().text(&["DBSIZE"]), "0");
+    server.signal("KILL");
+    server.wait();
+    // Now there is an append-only file.
+    let server = Server::start(&["--dir", &dir, "--appendonly", "yes", "--save", ""]);
+    assert!(!server.has_logged(warning));
+}
+
+#[test]
 fn requests_are_run_in_order() {
     let directory = Directory::new("aof-order");
     let lines = "#TS:1628217470

@@ -30,6 +30,15 @@ fn a_script_that_began_before_a_promotion_changes_the_replicas_too() {
 }
 
 #[test]
+fn the_log_has_the_letter_of_the_role() {
+    let server = Server::start(&[]);
+    assert!(server.log_line("Ready to accept").contains(":M "));
+    let nobody = crate::support::free_port().to_string();
+    server.client().text(&["REPLICAOF", "127.0.0.1", &nobody]);
+    wait_for(|| server.log_line("Error condition on socket for SYNC").contains(":S ").then_some(()));
+}
+
+#[test]
 fn writes_succeed_after_the_reply_to_a_promotion() {
     let server = Server::start(&[DEBUG, &["--io-threads", "4"]].concat());
     let mut clients = server.six_clients();

@@ -69,7 +69,7 @@ pub static FIGURES: &[Figure] = figures! { |all|
     text "executable" = &*all.shared.identity.executable;
     /// The path of the configuration file, or nothing.
     text "config_file" = config_file(all);
-    /// Whether several workers run.
+    /// Whether several workers serve connections.
     gauge "io_threads_active" = all.shared.several_threads_work();
     /// The number of workers that serve connections; it follows the load.
     gauge "io_threads_active_count" = all.shared.pool.active();
