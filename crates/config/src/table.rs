@@ -162,13 +162,13 @@ directives! {
         /// Whether the memory of entries is defragmented at run time.
         activedefrag: bool = false, ANY;
         /// The addresses of the admin port.
-        admin_bind: BindAddresses = BindAddresses::loopback(), ANY, [immutable];
+        admin_bind: BindAddresses = BindAddresses::loopback(), ANY, [fixed];
         /// The password of the admin port, for HTTP Basic authentication with any user name; unset: none.
         admin_password: Secret = Secret::default(), text_or_unset(), [sensitive whole];
         /// The port for metrics and states over HTTP; 0: none.
-        admin_port: u16 = 0, int(0, 65_535), [immutable];
+        admin_port: u16 = 0, int(0, 65_535), [fixed];
         /// Whether the admin port uses TLS, with the certificates of the TLS port.
-        admin_tls: bool = false, ANY, [immutable];
+        admin_tls: bool = false, ANY, [fixed];
         /// Whether the log starts with the logo even if it is not written to a terminal.
         always_show_logo: bool = false, ANY, [immutable];
         /// Whether append-only files that a rewrite has replaced are kept.

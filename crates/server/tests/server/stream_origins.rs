@@ -48,7 +48,7 @@ fn nor_do_those_beside_a_script_that_pauses() {
         connection.text(&["PING"]);
     }
     let script = "local i = 0 while i < 3000000 do i = i + 1 end";
-    // The requests that arrive meanwhile are run in one turn.
+    // The requests that arrive meanwhile are run in one turn. A busy machine may take some time to send them.
     sleeping.send(&["DEBUG", "SLEEP", "0.2"]);
     long.send(&["EVAL", script, "0"]);
     other.send(&["SET", "x", "1"]);
@@ -134,8 +134,8 @@ fn many_waits_ask_once_for_acknowledgements() {
     for (number, client) in waiting.iter_mut().enumerate() {
         client.text(&["SET", &format!("k{number}"), "1"]);
     }
-    // The requests that arrive meanwhile are run in one turn.
-    sleeping.send(&["DEBUG", "SLEEP", "0.2"]);
+    // The requests that arrive meanwhile are run in one turn. A busy machine may take some time to send them.
+    sleeping.send(&["DEBUG", "SLEEP", "1.5"]);
     waiting.iter_mut().for_each(|client| client.send(&["WAIT", "1", "0"]));
     let sets: String = (0..3).map(|number| request(&["SET", &format!("k{number}"), "1"])).collect();
     let all = format!("{}{sets}{}", support::peer::SELECT, request(&["REPLCONF", "GETACK", "*"]));
