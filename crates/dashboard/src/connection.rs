@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Encryption;
 use crate::places::Place;
-use crate::response::{IsEvents, respond};
+use crate::response::{Body, respond};
 use crate::site::Site;
 
 /// The time for a handshake.
@@ -62,7 +62,7 @@ async fn serve_requests(
     let service = service_fn(|request| {
         place.note_request();
         let response = respond(&request, &site, certificates.as_ref());
-        if matches!(&response, Ok(response) if response.body().is_events()) {
+        if matches!(&response, Ok(response) if matches!(response.body(), Body::Right(_))) {
             place.note_events();
         }
         async move { response }

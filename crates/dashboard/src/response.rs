@@ -56,17 +56,6 @@ const EVENTS_PATH: &str = "/api/live";
 /// A reply: at once, or events as they come.
 pub type Body = Either<Full<Bytes>, Channel<Bytes>>;
 
-/// Whether a body is one of events.
-pub trait IsEvents {
-    fn is_events(&self) -> bool;
-}
-
-impl IsEvents for Body {
-    fn is_events(&self) -> bool {
-        matches!(self, Either::Right(_))
-    }
-}
-
 /// The reply to a request on a connection with these certificates. The body of a request is not read.
 pub fn respond(
     request: &Request<Incoming>,

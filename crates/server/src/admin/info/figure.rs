@@ -129,6 +129,12 @@ impl Figure {
         self.doc.trim_start()
     }
 
+    /// The name without its label: `db{database}_x` is `db_x`.
+    pub fn name_without_label(&self) -> String {
+        let (before, after) = self.name_parts();
+        format!("{}{after}", before.trim_end_matches('_'))
+    }
+
     /// The parts of the name before and after its label.
     pub fn name_parts(&self) -> (&'static str, &'static str) {
         let (before, rest) = self.name.split_once('{').unwrap_or((self.name, ""));

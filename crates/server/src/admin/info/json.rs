@@ -16,8 +16,7 @@ pub fn text(sections: &[Section], gathered: &Gathered<'_>) -> String {
 fn object_of(section: &Section, gathered: &Gathered<'_>) -> Json {
     let mut figures = Map::new();
     for figure in section.figures {
-        let (before, after) = figure.name_parts();
-        let name = format!("{}{after}", before.trim_end_matches('_'));
+        let name = figure.name_without_label();
         match figure.labels {
             None => {
                 if let Some(value) = (figure.read)(gathered, &Label::NONE) {
@@ -28,8 +27,7 @@ fn object_of(section: &Section, gathered: &Gathered<'_>) -> Json {
                 let mut by_label = Map::new();
                 labels.visit(gathered, |label| {
                     if let Some(value) = (figure.read)(gathered, label) {
-                        let label = label.name.map_or_else(|| label.index.to_string(), str::to_owned);
-                        by_label.insert(label, of(value));
+                        by_label.insert(label.text(), of(value));
                     }
                 });
                 figures.insert(name, Json::Object(by_label));

@@ -34,6 +34,11 @@ pub struct Label<'n> {
 impl Label<'_> {
     /// The label of a figure without labels.
     pub const NONE: Label<'static> = Label { index: 0, name: Some("") };
+
+    /// Its name, or else its number.
+    pub fn text(&self) -> String {
+        self.name.map_or_else(|| self.index.to_string(), str::to_owned)
+    }
 }
 
 impl Labels {

@@ -131,8 +131,7 @@ pub struct OfFigure<'f> {
 impl<'f> OfFigure<'f> {
     /// The families, without samples.
     pub fn new(figure: &'f Figure) -> Self {
-        let (before, after) = figure.name_parts();
-        let name = format!("{}{after}", before.trim_end_matches('_'));
+        let name = figure.name_without_label();
         let family = |field: Option<&str>, kind: Kind, unit: Unit, help: &str| Family {
             name: metric_name(&name, field, kind, unit),
             kind: family_kind(kind, figure),
@@ -231,7 +230,7 @@ impl<'f> OfFigure<'f> {
     fn labels(&self, label: &Label<'_>) -> Vec<(String, String)> {
         let Some((_, rest)) = self.figure.name.split_once('{') else { return Vec::new() };
         let name = rest.split('}').next().unwrap_or_default().to_owned();
-        vec![(name, label.name.map_or_else(|| label.index.to_string(), str::to_owned))]
+        vec![(name, label.text())]
     }
 }
 
